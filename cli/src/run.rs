@@ -576,7 +576,7 @@ fn run_options(
         },
         leak_check: !course.no_leak_check,
         keep_calls: output.trace,
-        tell_each: false,
+        report_each: false,
         registry,
         known,
         cleanup: Some(repeat.cleanup_command()),

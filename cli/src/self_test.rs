@@ -157,7 +157,7 @@ async fn play(
 }
 
 fn run_options(registry: &Registry) -> RunOptions {
-    RunOptions { leak_check: false, tell_each: true, registry: registry.clone(), ..RunOptions::default() }
+    RunOptions { leak_check: false, report_each: true, registry: registry.clone(), ..RunOptions::default() }
 }
 
 struct Collector(Outcomes);

@@ -1,4 +1,4 @@
-//! What a check is, and which of them a run has.
+//! Checks: how one is declared, how they are collected, and how a run chooses among them.
 
 pub mod check;
 pub mod expected;

@@ -1,4 +1,4 @@
-//! What the user tells the harness about a driver: the schema of `--config FILE`. Every name is also a flag.
+//! The schema of `--config FILE`: the settings by which the user describes a driver. Every name is also a flag.
 
 pub(crate) mod command;
 pub mod profile;
@@ -131,7 +131,7 @@ pub struct Config {
     pub time_limits: TimeLimits,
     /// How much is tried by the suites that make many calls.
     pub effort: Effort,
-    /// Whether the run notes what it makes, so that it can be undone should the run be killed; no part of a file.
+    /// True if the run notes what it makes, so that it can be undone should the run be killed; no part of a file.
     #[serde(skip)]
     pub logbook: bool,
     /// Where the driver is called by others, so that nothing is dialled; no part of a file.
@@ -514,7 +514,7 @@ impl PathCommands {
         shell.run(&text(command)?, &text(path)?, limit).await
     }
 
-    /// Whether any command is set, which means that the tests do not share the driver's file system.
+    /// Returns true if any command is set, which means that the tests do not share the driver's file system.
     pub fn any(&self) -> bool {
         self.create_mount_path_command.is_some()
             || self.create_staging_path_command.is_some()
@@ -818,7 +818,7 @@ impl std::str::FromStr for BackendProxy {
     }
 }
 
-/// Whether an address names a host and a port.
+/// Returns true if an address names a host and a port.
 fn is_address(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }

@@ -1,4 +1,4 @@
-//! The driver as a process: whoever runs it, it is started, stopped and killed in the same way.
+//! The driver as a process. It is started, stopped and killed through one interface, whoever runs it.
 
 mod child;
 mod commands;
@@ -37,7 +37,7 @@ pub(crate) use starts::START_FACTOR;
 use starts::Starts;
 pub use syscalls::{CallFault, Meant, Supervisor, SystemCall};
 
-/// How long a driver may take to stop at the end of a run.
+/// The time in which a driver has to stop at the end of a run.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// Starts and ends that are remembered.
@@ -46,7 +46,7 @@ const HISTORY_MAX: usize = 1_000;
 /// An error of whichever kind, from those who serve a driver in this process.
 pub type ServeError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where it is noted what a run that is killed leaves behind of a driver.
+/// Records what a run that is killed would leave behind of a driver.
 pub(crate) trait Notebook: std::fmt::Debug + Send + Sync {
     /// A directory that was made.
     fn directory(&self, path: &Path);
@@ -62,21 +62,21 @@ pub struct Driver(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     host: Host,
-    /// One change at a time.
+    /// Held during a change, so that changes do not overlap.
     turn: tokio::sync::Mutex<()>,
-    /// Whether it is not to run: nobody has started it yet, or it was ended on purpose.
+    /// True if it is not meant to run: it was not started yet, or it was ended on purpose.
     down: AtomicBool,
     ends: AtomicU64,
     starts: Mutex<Starts>,
-    /// Whether nothing of what it has done survives its end, as a check has found.
+    /// True if a check has found that nothing of what the driver did survives its end.
     is_forgetful: AtomicBool,
-    /// What was done to it, and when.
+    /// The starts and ends so far, with their times.
     history: Mutex<VecDeque<(Instant, &'static str)>>,
-    /// Where its processes are noted, for those who come after a run that is killed.
+    /// The place where its processes are recorded, so that they are found after a run that is killed.
     notebook: OnceLock<Arc<dyn Notebook>>,
 }
 
-/// Who runs it.
+/// The program that runs it.
 #[derive(Debug)]
 enum Host {
     Child(Child),
@@ -84,18 +84,18 @@ enum Host {
     InProcess(InProcess),
 }
 
-/// How a driver came to its end.
+/// The end of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// What the process left behind; `None` where it cannot be seen from here.
+    /// The exit status; `None` if it cannot be seen from here.
     pub status: Option<ExitStatus>,
-    /// How long it took.
+    /// The time from the request to the end.
     pub took: Duration,
-    /// Whether it had to be killed.
+    /// True if it had to be killed.
     pub killed: bool,
 }
 
-/// Which of two drivers is left of those that were started one beside the other.
+/// The driver that is left of two that were started one beside the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// The one that ran already: the other one has ended by itself.
@@ -104,22 +104,22 @@ pub enum Left {
     Second,
 }
 
-/// Why a driver could not be started, stopped or killed.
+/// The reasons why a driver could not be started, stopped or killed.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// The shell cannot be started.
     #[error("failed to start the driver with --driver-command")]
     Spawn(#[source] io::Error),
-    /// Its processes cannot be signalled, such as those of another user.
+    /// Its processes cannot be signalled, because they belong to another user.
     #[error("failed to send the driver a signal")]
     Signal(#[source] io::Error),
-    /// It goes on after SIGKILL.
+    /// It does not end after SIGKILL.
     #[error("the driver is still there {limit_ms} ms after SIGKILL")]
     Undying {
-        /// How long was waited.
+        /// The time that was waited.
         limit_ms: u128,
     },
-    /// The command has left the driver to somebody else.
+    /// The command has ended, and the driver runs elsewhere.
     #[error(
         "--driver-command exited with 0, so if the driver still runs, it is not a process of this run; --restart-command can stop and start it"
     )]
@@ -133,8 +133,8 @@ pub enum DriverError {
 }
 
 impl Driver {
-    /// The driver that the configuration says how to run; `None` if that is somebody else's business. What it prints goes
-    /// into the log; without one, to the standard error.
+    /// The driver whose command is in the configuration; `None` if there is none. Its output goes into the log, and
+    /// without a log to the standard error.
     pub fn of(config: &Config, log: Option<DriverLog>) -> Option<Driver> {
         let limit = config.time_limits.restart_command();
         match (&config.driver_command, &config.restart_command) {
@@ -144,8 +144,8 @@ impl Driver {
         }
     }
 
-    /// A driver that a shell command starts, in a process group of its own. It is told where to listen by `CSI_ENDPOINT`
-    /// (PROTO-CONN-004).
+    /// A driver that a shell command starts, in a process group of its own. The variable `CSI_ENDPOINT` gives it the
+    /// address to listen at (PROTO-CONN-004).
     pub fn child(command: &str, endpoint: Option<&str>, log: Option<DriverLog>) -> Driver {
         Driver::new(Host::Child(Child::new(command, endpoint, log)), true)
     }
@@ -156,8 +156,8 @@ impl Driver {
         Driver::new(Host::Elsewhere(Elsewhere::new(command, limit)), false)
     }
 
-    /// A driver of this process. At each start `serve` makes it anew, from what it has stored, and says what to serve
-    /// where. It gets threads of its own, and when it is killed, nothing of it goes on.
+    /// A driver of this process. At each start, `serve` builds it from what it has stored, and returns its services
+    /// with their endpoints. It gets threads of its own, and when it is killed, nothing of it continues.
     pub fn in_process(
         serve: impl Fn() -> Result<Vec<(Endpoint, Routes)>, ServeError> + Send + Sync + 'static,
     ) -> Driver {
@@ -197,7 +197,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether it was ended, or is known to have ended by itself, and not started since.
+    /// Returns true if it was ended, or is known to have ended by itself, and was not started since.
     pub(crate) fn has_ended(&self) -> bool {
         self.0.down.load(Ordering::SeqCst)
             || match &self.0.host {
@@ -212,7 +212,7 @@ impl Driver {
         self.starts().has_answered();
     }
 
-    /// How long it has been waited for since it was started; `None` if it has answered since, or nobody has started it.
+    /// The time since it was started; `None` if it has answered since, or was not started.
     pub(crate) fn starting_for(&self) -> Option<Duration> {
         self.starts().since()
     }
@@ -226,9 +226,9 @@ impl Driver {
         self.0.starts.lock()
     }
 
-    /// Has the processes of the driver noted, that of now and those to come.
+    /// Records the processes of the driver, the present ones and later ones.
     pub(crate) fn note_in(&self, notebook: Arc<dyn Notebook>) {
-        // The first run that has it keeps it.
+        // Only the first run records them.
         let _ = self.0.notebook.set(notebook.clone());
         if let Host::Child(child) = &self.0.host
             && let Some(commands) = child.commands()
@@ -246,30 +246,29 @@ impl Driver {
         }
     }
 
-    /// Whether the run has started it, so that nobody else knows of it.
+    /// Returns true if the run has started it, so that nothing else knows its endpoint.
     pub(crate) fn is_started_here(&self) -> bool {
         matches!(self.0.host, Host::Child(_) | Host::InProcess(_))
     }
 
-    /// Whether nothing is left of the driver once this process has ended.
+    /// Returns true if nothing is left of the driver once this process has ended.
     pub(crate) fn ends_with_this_process(&self) -> bool {
         matches!(self.0.host, Host::InProcess(_))
     }
 
-    /// Asks the driver to stop, as SIGTERM does, and kills it if it is still there after the grace. It was done on
-    /// purpose, so nobody is to call it a crash.
+    /// Asks the driver to stop, as SIGTERM does, and kills it if it is still there after the grace. This end is on
+    /// purpose and does not count as a crash.
     ///
     /// # Errors
-    /// It cannot be reached, or goes on after SIGKILL.
+    /// It cannot be reached, or does not end after SIGKILL.
     pub async fn stop(&self, grace: Duration) -> Result<End, DriverError> {
         self.end(Some(grace)).await
     }
 
-    /// Kills the driver, as SIGKILL does: it gets no word and no time. It was done on purpose, so nobody is to call it a
-    /// crash.
+    /// Kills the driver as SIGKILL does, without a warning. This end is on purpose and does not count as a crash.
     ///
     /// # Errors
-    /// It cannot be reached, or goes on after SIGKILL.
+    /// It cannot be reached, or does not end after SIGKILL.
     pub async fn kill(&self) -> Result<End, DriverError> {
         self.end(None).await
     }
@@ -316,7 +315,7 @@ impl Driver {
         history.push_back((Instant::now(), what));
     }
 
-    /// What was done to it from some time on, and how long after that.
+    /// The starts and ends since a moment, with the time from that moment.
     pub(crate) fn history_since(&self, from: Instant) -> Vec<(Duration, String)> {
         let history = self.0.history.lock();
         let since = history.iter().filter_map(|(at, what)| Some((at.checked_duration_since(from)?, what)));
@@ -375,22 +374,22 @@ impl Driver {
         }
     }
 
-    /// How the process has ended, if it has, and nothing else starts the driver.
+    /// The exit status of the process if it has ended, and nothing else starts the driver.
     pub fn end_of_process(&self) -> Option<ExitStatus> {
         self.gone().now_or_never()
     }
 
-    /// Notes what a check has found and told: nothing of what it has done survives its end.
+    /// Notes that a check has found and reported that the driver forgets everything when it ends.
     pub fn forgets(&self) {
         self.0.is_forgetful.store(true, Ordering::SeqCst);
     }
 
-    /// Whether a check has told that.
+    /// Returns true if a check has reported that the driver forgets everything.
     pub fn is_forgetful(&self) -> bool {
         self.0.is_forgetful.load(Ordering::SeqCst)
     }
 
-    /// Where what it prints goes, if that is a file.
+    /// The file that gets the output of the driver, if that is a file.
     pub fn log(&self) -> Option<&DriverLog> {
         match &self.0.host {
             Host::Child(child) => child.log(),
@@ -398,8 +397,8 @@ impl Driver {
         }
     }
 
-    /// The last lines that it printed since it was started last, as far as they are known: harmless to a terminal, and
-    /// without the secrets of the configuration.
+    /// The last lines of output since the last start, as far as they are known. They are harmless to a terminal, and
+    /// contain no secrets of the configuration.
     pub fn last_lines(&self) -> Vec<String> {
         self.log().map(DriverLog::last_lines).unwrap_or_default()
     }
@@ -416,10 +415,10 @@ impl Driver {
         }
     }
 
-    /// The same of more commands, each of which can be broken.
+    /// Begins to watch more commands than [`Driver::watch_commands`] does, each of which can be broken.
     ///
     /// # Errors
-    /// What is needed for it cannot be made.
+    /// The directory with the shims cannot be made.
     pub async fn watch_all_commands(&self) -> Option<io::Result<CommandWatch<'_>>> {
         match &self.0.host {
             Host::Child(child) => Some(child.commands()?.watch_all().await),
@@ -427,8 +426,8 @@ impl Driver {
         }
     }
 
-    /// Has the system calls of the driver looked at from its next start on, or no more. `false` where the run has not started the
-    /// driver.
+    /// Watches the system calls of the driver from its next start on, or stops watching them. Returns false if the run
+    /// has not started the driver.
     pub fn supervise(&self, supervisor: Option<Supervisor>) -> bool {
         match &self.0.host {
             Host::Child(child) => {
@@ -456,7 +455,8 @@ impl Driver {
         }
     }
 
-    /// How often it was ended on purpose so far. Where that has changed, calls without an answer say nothing about it.
+    /// The number of times that it was ended on purpose. If that has changed during a call, a missing answer proves
+    /// nothing about the driver.
     pub fn ends(&self) -> u64 {
         self.0.ends.load(Ordering::SeqCst)
     }

@@ -1,9 +1,9 @@
 //! Runs checks against a CSI endpoint.
 //!
-//! A [`check`](checks::check) is declared once; the [`registry`](checks::registry) lists it, the [`filter`](checks::filter)
-//! chooses it, the [`runner`](run::runner) runs it against a [`target`](client::target) and tells reporters, who listen to
-//! [`events`](results::events). A check's body works with a [`Cx`](lifecycle::cx::Cx): calls are recorded, what they make is
-//! written in a ledger and undone, and each answer is judged with a sentence.
+//! A [`check`](checks::check) is declared once; the [`registry`](checks::registry) lists it, the
+//! [`filter`](checks::filter) chooses it, the [`runner`](run::runner) runs it against a [`target`](client::target) and
+//! sends [`events`](results::events) to reporters. A check's body works with a [`Cx`](lifecycle::cx::Cx): calls are
+//! recorded, what they make is written in a ledger and undone, and each answer is judged with a sentence.
 //!
 //! Each folder uses only those above it; `cargo xtask tidy` holds that. An item is named by the file that it is in:
 //! [`client::reply::Reply`] is in `client/reply.rs`.
@@ -33,7 +33,7 @@ mod verdict;
 
 pub mod run;
 
-/// What a file of checks needs.
+/// The items that a file of checks needs.
 pub mod prelude {
     pub use csi_proto::v1;
     pub use futures_util::future::BoxFuture;

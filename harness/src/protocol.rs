@@ -1,4 +1,4 @@
-//! What the protocol says of each capability, of each RPC, and of each code that an RPC is refused with.
+//! Facts of the protocol about each capability, each RPC, and each code that an RPC is refused with.
 
 pub mod capability;
 pub mod effect;

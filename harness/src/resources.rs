@@ -1,5 +1,5 @@
-//! What a run makes and uses: names, paths, mounts and volumes, and the file that has what of it is not yet undone. Nothing
-//! here calls the driver.
+//! Resources that a run makes and uses: names, paths, mounts and volumes, and the file that lists those not yet undone.
+//! Nothing here calls the driver.
 
 pub(crate) mod attachments;
 pub mod cleanup;

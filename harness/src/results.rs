@@ -1,4 +1,4 @@
-//! What came of checks and of a run, and how a failure is told.
+//! The results of checks and of a run, and the description of a failure.
 
 pub mod events;
 pub mod failure_report;

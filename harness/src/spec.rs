@@ -1,4 +1,4 @@
-//! What the specification asks of a driver, what has to be given before that can be checked, and how a breach is stated.
+//! The requirements of the specification, the conditions of a check, and the form of a violation.
 
 pub mod faults;
 pub mod list;

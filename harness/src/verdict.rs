@@ -56,13 +56,13 @@ pub(crate) struct Evidence {
     pub(crate) notes: Vec<String>,
     /// A mount that stays although the driver answered OK to the call that removes it.
     pub(crate) still_mounted: Option<Violation>,
-    /// Something that could not be undone, so that the check cannot pass.
+    /// An object that could not be undone, so that the check cannot pass.
     pub(crate) leftover: Option<String>,
 }
 
 impl Judge {
-    /// Judges a check that has ended and registers the faults that it reports, so that other checks look behind them. Returns its outcome,
-    /// and everything else that came of it, the gravest first. What is left of the evidence are the remarks of the check.
+    /// Judges a check that has ended and registers the faults that it reports, so that other checks look behind them.
+    /// Returns all its outcomes, the gravest first. Only the remarks of the check are left in the evidence.
     pub(crate) fn judge(
         &self,
         planned: &Planned,
@@ -92,7 +92,7 @@ impl Judge {
         known_failures::listed(self.strictness.weigh(finding), self.known.entry(label))
     }
 
-    /// Puts a violation that the runner found before everything else that came of a check.
+    /// Puts a violation that the runner found before all other outcomes of a check.
     pub(crate) fn accuse(&self, report: &mut CheckReport, finding: impl Into<Finding>) {
         let outcome = self.outcome(&report.label(), finding.into());
         let before = std::mem::replace(&mut report.outcome, outcome);
@@ -148,8 +148,8 @@ impl Judge {
     }
 }
 
-/// Takes a check through the last stages, and returns the reports that are final now: this one may have to wait for other checks, and others
-/// may have waited for it.
+/// Takes a check through the last stages, and returns the reports that are final now. This report may have to wait for
+/// other checks, and other reports may have waited for this check.
 pub(crate) fn conclude(report: CheckReport, dedup: &mut Dedup, faults: &Faults) -> Vec<CheckReport> {
     for outcome in report.outcomes() {
         if let Outcome::Failed(Finding { violation, .. })

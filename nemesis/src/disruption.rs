@@ -1,5 +1,5 @@
-//! What a suite does to a driver, or to a call under way: a file for each kind, and one list of them. Sequences, the load of
-//! `restart`, stored cases and `csi-sanity replay` go by it.
+//! Disruptions of a driver, or of a call under way: a file for each kind, and one list of them. Sequences, the load of
+//! `restart`, stored cases and `csi-sanity replay` use it.
 
 mod disconnected;
 mod given_up;
@@ -26,23 +26,23 @@ pub static ALL: [&Disruption; 5] = [&GIVEN_UP, &DISCONNECTED, &KILLED, &STOPPED,
 
 /// A kind of disruption.
 pub struct Disruption {
-    /// What became of the driver, its connections or the call; `killed-after-us` in stored cases.
+    /// The name, such as `killed`. Stored cases append `-after-us`.
     pub name: &'static str,
-    /// What is said of it behind the answer of a call.
+    /// The words behind the answer of a call.
     description: &'static str,
-    /// What was done to the driver, in a sentence; of no use where it goes on.
+    /// The words for the driver in a sentence; empty if the driver does not end.
     participle: &'static str,
     hits: Hits,
-    /// How many of the ends of a driver under load are of this kind, beside those of the others.
+    /// The relative frequency of this kind among the ends of a driver under load.
     share_under_load: usize,
     inject: for<'a> fn(&'a Cx) -> BoxFuture<'a, CheckResult>,
     heal: for<'a> fn(&'a Cx) -> BoxFuture<'a, CheckResult<Duration>>,
 }
 
-/// What a disruption comes over.
+/// The target of a disruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hits {
-    /// The call, unless it was answered before: nobody waits for its answer.
+    /// The call, unless it was answered before: its answer is not awaited any more.
     Call,
     /// The connections, unless the call was answered before.
     Connections,
@@ -50,12 +50,10 @@ pub enum Hits {
     Driver,
 }
 
-/// A disruption so long after the beginning of a call, or of a case.
+/// A disruption at this time after the beginning of a call, or of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disrupted {
-    /// What is done.
     pub by: &'static Disruption,
-    /// When.
     pub after: Duration,
 }
 
@@ -65,12 +63,12 @@ impl Disruption {
         ALL.iter().copied().find(|one| one.name == name)
     }
 
-    /// Those that end a driver under load, each as often as it is to come.
+    /// The kinds that end a driver under load, each as often as it is to occur.
     pub fn under_load() -> Vec<&'static Disruption> {
         ALL.iter().flat_map(|one| std::iter::repeat_n(*one, one.share_under_load)).collect()
     }
 
-    /// This one, after so long.
+    /// This disruption at a time.
     pub fn after(&'static self, after: Duration) -> Disrupted {
         Disrupted { by: self, after }
     }
@@ -79,7 +77,7 @@ impl Disruption {
         self.hits
     }
 
-    /// What was done to the driver, in a sentence.
+    /// The words for the driver in a sentence.
     pub fn participle(&self) -> &'static str {
         self.participle
     }
@@ -124,14 +122,14 @@ impl fmt::Debug for Disruption {
     }
 }
 
-/// As it stands behind the answer of a call.
+/// The text behind the answer of a call.
 impl fmt::Display for Disrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} after {:?}", self.by.description, self.after)
     }
 }
 
-/// Nothing is left of it that could be undone.
+/// Heals a disruption that has no lasting effect.
 fn nothing(_: &Cx) -> BoxFuture<'_, CheckResult<Duration>> {
     Box::pin(async { Ok(Duration::ZERO) })
 }

@@ -1,4 +1,4 @@
-//! A fault as a value: it can be stored, named on the command line, and told.
+//! A fault as a value: it can be stored, named on the command line, and described.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,9 +15,9 @@ pub struct Fault {
     pub injector: String,
     /// The step of the volume's life in which it breaks.
     pub step: Step,
-    /// What breaks, such as `mount:2`, the second call of that command.
+    /// The thing that breaks, such as `mount:2`, the second call of that command.
     pub place: String,
-    /// How, such as `code-32`.
+    /// The way in which it breaks, such as `code-32`.
     pub way: String,
 }
 
@@ -26,7 +26,7 @@ impl Fault {
         Fault { injector: injector.to_owned(), step, place: place.into(), way: way.into() }
     }
 
-    /// A place that is counted: its name, and which of so many.
+    /// The name and the number of a place that is counted.
     pub fn counted_place(&self) -> Option<(&str, u32)> {
         let (name, number) = self.place.rsplit_once(':')?;
         Some((name, number.parse().ok()?))

@@ -26,16 +26,16 @@ pub trait Injector: Send + Sync {
         true
     }
 
-    /// What a driver does from now on is part of the next step.
+    /// Begins a step: later actions of the driver belong to it.
     ///
     /// # Errors
-    /// It cannot be seen any more.
+    /// The driver cannot be watched any more.
     fn begin_step(&self) -> CheckResult;
 
-    /// Takes note of what the driver has done in a step.
+    /// Records what the driver has done in a step.
     ///
     /// # Errors
-    /// The same.
+    /// The driver cannot be watched any more.
     fn end_step(&mut self, step: Step) -> CheckResult;
 
     /// The faults that it can meet, by what was seen.
@@ -56,10 +56,10 @@ pub trait Injector: Send + Sync {
         false
     }
 
-    /// What it asks of a driver.
+    /// The effects of a fault on the driver.
     fn traits(&self, fault: &Fault) -> FaultEffects;
 
-    /// What was left over by the trial before is none of the next one's.
+    /// Discards what the trial before has left over.
     fn begin_trial(&self) {}
 
     /// Breaks it.
@@ -68,7 +68,7 @@ pub trait Injector: Send + Sync {
     /// It cannot be, or there is no such fault.
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>>;
 
-    /// Has a driver that does not start any more begin again with what it had before all faults: whether it could.
+    /// Starts a driver that does not start any more with the state from before all faults. Returns true if that worked.
     ///
     /// # Errors
     /// Nothing can be tried any more.
@@ -84,20 +84,20 @@ pub struct FaultEffects {
     pub hangs: bool,
     /// The driver is killed by it.
     pub kills: bool,
-    /// What other calls need may be away, too.
+    /// Resources that other calls need may be away, too.
     pub isolates: bool,
-    /// The whole driver stands still, so that nobody is answered.
+    /// The whole driver stands still and answers no call.
     pub freezes: bool,
-    /// The machine starts anew, without mounts and loop devices.
+    /// The machine reboots and loses all mounts and loop devices.
     pub loses_power: bool,
-    /// What is answered with OK all the same may be in its memory alone.
+    /// The effect of a call that is answered with OK all the same may be in its memory alone.
     pub may_forget: bool,
 }
 
 /// A fault while it is there. Dropped, it is healed as well.
 #[async_trait]
 pub trait Injected: Send + Sync {
-    /// Whether the driver has met it.
+    /// Returns true if the driver has met it.
     fn was_triggered(&self) -> bool;
 
     /// Heals it.

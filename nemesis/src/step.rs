@@ -62,7 +62,7 @@ impl Step {
         self.operation().method()
     }
 
-    /// Whether a driver has it, by what it advertises.
+    /// Returns true if a driver has it, by the capabilities that it advertises.
     pub fn is_offered(self, cx: &Cx) -> bool {
         let is_online = || cx.target().capabilities().has(Capability::OnlineExpansion);
         self.operation().is_offered(cx)
@@ -74,8 +74,9 @@ impl Step {
             }
     }
 
-    /// Whether a life in which something breaks at that step shows more with this one than without it. What comes before the fault is
-    /// only to lead there. The data are read for the last time before they are taken from the node, and after that in a copy.
+    /// Returns true if a life in which something breaks at that step shows more with this step than without it. Steps
+    /// before the fault only lead to it. The data are read for the last time before they are taken from the node, and
+    /// after that in a copy.
     pub fn matters_to(self, at: Step) -> bool {
         match self {
             Step::StageAgain | Step::PublishAgain | Step::UnpublishAgain | Step::UnstageAgain => {
@@ -88,7 +89,8 @@ impl Step {
         }
     }
 
-    /// What an orchestrator does again after a loss of power in this step, before it goes on: what was on the node is there no more.
+    /// The steps that an orchestrator repeats after a loss of power in this step, before it continues: the node has
+    /// lost its mounts.
     pub fn had_on_node(self, is_answered: bool) -> &'static [Step] {
         match (self, is_answered) {
             (Step::Stage, true) | (Step::Publish, false) => &[Step::Stage],
@@ -106,7 +108,7 @@ impl Step {
         matches!(self, Step::UnpublishAgain | Step::UnstageAgain)
     }
 
-    /// Whether a life without it shows as much of the others.
+    /// Returns true if a life without it shows as much about the other steps.
     pub fn is_optional(self) -> bool {
         matches!(
             self,

@@ -1,5 +1,5 @@
-//! A driver whose system calls are watched: a fault can come before one of the changes that it makes to files and mounts during a call. Such a
-//! point is the same in every run, while a moment depends on the speed of the machine.
+//! Watches the system calls of a driver: a fault can come before one of the changes that it makes to files and mounts
+//! during a call. Such a point is equal in every run, while a moment depends on the speed of the machine.
 
 use std::num::NonZeroU32;
 
@@ -53,13 +53,13 @@ impl<'a> WatchedDriver<'a> {
         }
     }
 
-    /// Has something happen in place of the change with this number, counted from now and from 1.
+    /// Replaces the change with this number, counted from now and from 1, by a fault.
     pub fn arm(&self, nth: u32, fault: CallFault) {
         self.calls.take();
         self.calls.arm(Meant { names: Vec::new(), nth, lasts: false }, fault);
     }
 
-    /// Has nothing happen any more. Returns the changes since the last call of [`WatchedDriver::arm`].
+    /// Removes the fault. Returns the changes since the last call of [`WatchedDriver::arm`].
     pub fn heal(&self) -> Vec<SystemCall> {
         self.calls.heal();
         self.calls.take()

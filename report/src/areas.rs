@@ -44,7 +44,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What one outcome says about its area.
+    /// The verdict on an area that has only this outcome.
     fn of(outcome: OutcomeKind) -> Verdict {
         match outcome {
             OutcomeKind::Passed => Verdict::Passed,
@@ -73,8 +73,9 @@ impl fmt::Display for Verdict {
 }
 
 impl Area {
-    /// Whether people are told of it. That nothing is gone of what is expected of a driver reads ill as an area that was not tested.
-    pub(crate) fn is_told(&self) -> bool {
+    /// Returns true if reports list the area. If every expected capability is there, "not tested" would mislead a
+    /// reader, so that area is left out.
+    pub(crate) fn is_listed(&self) -> bool {
         self.verdict != Verdict::NotTested || self.name != expected::AREA
     }
 }

@@ -7,17 +7,17 @@ use serde::Serialize;
 use crate::conclusion::{Concluded, Severity};
 use crate::stored::Stored;
 
-/// What a badge says.
+/// The text and colour of a badge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Badge {
     label: String,
     message: String,
     mood: Severity,
-    /// The whole of it, for those who hear it or ask for more.
+    /// The full text, for screen readers and tooltips.
     title: String,
 }
 
-/// What shields' endpoint badge reads.
+/// The JSON of shields' endpoint badge.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Endpoint<'a> {
@@ -77,7 +77,7 @@ impl Badge {
         Badge { label, message, mood, title }
     }
 
-    /// As a picture that needs nothing from elsewhere.
+    /// The badge as an SVG picture that loads nothing else.
     pub fn svg(&self) -> String {
         let Badge { label, message, title, mood } = self;
         let (left, right) = (width(label), width(message));
@@ -111,7 +111,7 @@ impl Badge {
         svg
     }
 
-    /// As shields' endpoint badge reads it.
+    /// The JSON that shields' endpoint badge reads.
     pub fn json(&self) -> String {
         let endpoint = Endpoint {
             schema_version: 1,
@@ -130,12 +130,12 @@ impl Badge {
 /// Free space at the sides of a text.
 const PADDING: usize = 12;
 
-/// How wide a text is with the space around it; where the letters are others, it is made to fit.
+/// Estimates the width of a text with the space around it. Other fonts stretch the text to this width.
 fn width(text: &str) -> usize {
     text.chars().count() * 13 / 2 + PADDING
 }
 
-/// Text that stays text in XML, whoever it comes from.
+/// Escapes text for XML, whoever wrote it.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

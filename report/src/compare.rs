@@ -15,19 +15,19 @@ use crate::words::{count, duration_text};
 const CALLS_MIN: u64 = 5;
 /// Longer by less than this is noise, whatever the ratio.
 const SLOWER_BY_US: u64 = 5_000;
-/// How many times as long an RPC takes before that is told, where the user asks for nothing else.
+/// An RPC that takes this many times as long is reported, unless the user sets another factor.
 const SLOWER_FACTOR: f64 = 2.0;
 /// Entries of each kind that texts for people have; JSON has all.
 const ENTRIES_MAX: usize = 200;
 
-/// What differs between two runs.
+/// The differences between two runs.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
     /// The driver of the earlier run.
     pub old: Side,
     /// The driver of the later one.
     pub new: Side,
-    /// Why the two cannot be compared one to one, a sentence each.
+    /// The reasons why the two runs cannot be compared one to one, a sentence each.
     pub cautions: Vec<String>,
     /// Checks that failed and pass.
     pub fixed: Vec<Entry>,
@@ -53,7 +53,7 @@ pub struct Comparison {
     pub new_trouble: Vec<String>,
     /// RPCs that take longer.
     pub slower: Vec<Slower>,
-    /// Whether anything got worse: a new failure or trouble, or a check that no longer judges; and something slower, where
+    /// True if anything got worse: a new failure or trouble, or a check that no longer judges; and something slower, where
     /// that counts.
     pub is_worse: bool,
 }
@@ -74,13 +74,13 @@ pub struct Side {
 pub struct Entry {
     /// Its label.
     pub id: String,
-    /// What came of it before, if it was there.
+    /// The earlier outcome, if the check was there.
     #[serde(serialize_with = "named")]
     pub was: Option<OutcomeKind>,
-    /// What came of it now, if it is there.
+    /// The later outcome, if the check is there.
     #[serde(serialize_with = "named")]
     pub is: Option<OutcomeKind>,
-    /// What is wrong, or why it was skipped or could not judge; of the later run, if it is there.
+    /// The violation, or the reason of a skip or an inconclusive check; from the later run, if the check is there.
     pub message: String,
 }
 
@@ -89,11 +89,11 @@ pub struct Entry {
 pub struct Slower {
     /// Such as `CreateVolume`.
     pub rpc: String,
-    /// How long half of its calls took at the most, in microseconds.
+    /// The earlier median of its calls, in microseconds.
     pub old_median_us: u64,
-    /// How long that is now.
+    /// The later median of its calls, in microseconds.
     pub new_median_us: u64,
-    /// How many times as long.
+    /// The later median divided by the earlier one.
     pub factor: f64,
 }
 
@@ -146,7 +146,7 @@ fn named<S: Serializer>(kind: &Option<OutcomeKind>, serializer: S) -> Result<S::
     kind.map(OutcomeKind::name).serialize(serializer)
 }
 
-/// Whether the driver breaks a rule, listed as known or not, and whichever check reports it.
+/// Returns true if the driver breaks a rule, listed as known or not, and whichever check reports it.
 fn fails(kind: OutcomeKind) -> bool {
     matches!(kind, OutcomeKind::Failed | OutcomeKind::KnownFailure)
 }
@@ -159,7 +159,7 @@ fn judges(kind: OutcomeKind) -> bool {
     fails(kind) || passes(kind)
 }
 
-/// Says if the later run was asked for all checks that the earlier one was asked for, as far as the terms show that.
+/// Returns true if the later run was asked for all checks of the earlier one, as far as the terms show that.
 fn asks_for_as_much(old: &Stored, new: &Stored) -> bool {
     let has_suite = |suite| new.selection.suites.contains(suite);
     let is_whole = new.selection.terms.is_empty() && new.shard.is_none();
@@ -213,9 +213,9 @@ impl Comparison {
             None if judged => &mut self.gone,
             _ => return,
         };
-        let Some(told) = new.or(old) else { return };
+        let Some(latest) = new.or(old) else { return };
         let (was, is) = (old.map(Check::outcome), new.map(Check::outcome));
-        list.push(Entry { id: told.id.clone(), was, is, message: told.message.clone() });
+        list.push(Entry { id: latest.id.clone(), was, is, message: latest.message.clone() });
     }
 }
 
@@ -256,7 +256,7 @@ fn new_trouble(old: &Stored, new: &Stored) -> Vec<String> {
     counts.into_iter().filter_map(more).collect()
 }
 
-/// The RPCs that take so many times as long, the worst first.
+/// The RPCs that take `factor` times as long, the worst first.
 fn slower(old: &Stored, new: &Stored, factor: f64) -> Vec<Slower> {
     let enough = |calls: &&Calls| calls.done >= CALLS_MIN;
     let mut slower: Vec<Slower> = new
@@ -304,7 +304,7 @@ impl Comparison {
         format!("{} takes {is}, formerly {was}: {:.1} times as long", slower.rpc, slower.factor)
     }
 
-    /// For a terminal: text from a driver has no power over it.
+    /// The comparison for a terminal, without control characters from a driver.
     pub fn text(&self) -> String {
         let mut text = format!("{} → {}\n", plain(&self.old.driver), plain(&self.new.driver));
         // Writing into a string cannot fail.
@@ -355,7 +355,7 @@ impl Comparison {
         format!("{} of the old run {were} not asked for in the new one", count(self.not_asked, "check"))
     }
 
-    /// For the summary of a CI step.
+    /// The comparison for the summary of a CI step.
     pub fn markdown(&self) -> String {
         let mut text = String::new();
         // Writing into a string cannot fail.
@@ -403,7 +403,7 @@ mod tests {
     use super::*;
     use crate::journal::SCHEMA;
 
-    /// A report in which checks ended so, and CreateVolume took so long.
+    /// A report with these outcomes, in which CreateVolume took this time.
     fn report(name: &str, checks: &[(&str, &str)], median_us: u64) -> Stored {
         let check = |(id, outcome): &(&str, &str)| match *outcome {
             "same_fault" => {
@@ -588,7 +588,7 @@ mod tests {
             let found = compare(&report("a", &[], was), &report("a", &[], is), factor);
             (found.slower.len(), found.is_worse)
         };
-        assert_eq!(slower(10_000, 20_000, None), (1, false), "told");
+        assert_eq!(slower(10_000, 20_000, None), (1, false), "reported");
         assert_eq!(slower(10_000, 20_000, Some(1.5)), (1, true));
         assert_eq!(slower(10_000, 20_000, Some(3.0)), (0, false));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What a run says of a driver: the one place that words it, for the terminal, every report, the badge and the gate.
+//! Words the conclusion of a run about a driver, for the terminal, every report, the badge and the gate.
 
 use csi_harness::config::profile::Profile;
 use csi_harness::results::outcome::{Summary, Verdict};
@@ -50,7 +50,7 @@ pub enum Concluded {
 }
 
 impl Concluded {
-    /// As programs read it.
+    /// The name for programs.
     pub fn name(self) -> &'static str {
         match self {
             Concluded::Conforms => "conforms",
@@ -64,7 +64,7 @@ impl Concluded {
         }
     }
 
-    /// In few words.
+    /// The conclusion in few words.
     fn short(self) -> &'static str {
         match self {
             Concluded::Conforms => "conforms",
@@ -78,7 +78,7 @@ impl Concluded {
         }
     }
 
-    /// How good that is, beside the words.
+    /// The severity, which decides the colour beside the words.
     pub(crate) fn mood(self) -> Severity {
         match self {
             Concluded::Conforms => Severity::Good,
@@ -92,7 +92,7 @@ impl Concluded {
     }
 }
 
-/// How something looks; the words alone say the same.
+/// The colour of something; the words alone have the full meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
     Good,
@@ -101,21 +101,21 @@ pub(crate) enum Severity {
     Open,
 }
 
-/// What the conclusion is drawn from.
+/// The facts from which the conclusion is drawn.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
     pub(crate) verdict: Verdict,
-    /// Whether the run was told to end early.
+    /// True if the run ended early.
     pub(crate) halted: bool,
-    /// Whether no check applied, and nothing else happened.
+    /// True if no check applied, and nothing else happened.
     pub(crate) says_nothing: bool,
     /// Faults by which checks failed as listed.
     pub(crate) known_failures: u64,
-    /// Checks met their time limits before they had done all their work.
+    /// True if checks met their time limits before they had done all their work.
     pub(crate) did_less: bool,
     pub(crate) selection: &'a Selection,
     pub(crate) shard: Option<&'a ShardEntry>,
-    /// What made a check fail.
+    /// The profile that decided which violations make a check fail.
     pub(crate) profile: Profile,
 }
 
@@ -132,7 +132,7 @@ pub struct ProfileEntry {
     pub faults: usize,
 }
 
-/// What each profile says, in words: `csi (this run) conforms, strict does not conform (2 faults)`.
+/// The conclusion under each profile, in words: `csi (this run) conforms, strict does not conform (2 faults)`.
 pub(crate) fn by_profile(entries: &[ProfileEntry], own: Profile) -> String {
     let said = |entry: &ProfileEntry| {
         let own = if entry.profile == own { " (this run)" } else { "" };
@@ -145,7 +145,7 @@ pub(crate) fn by_profile(entries: &[ProfileEntry], own: Profile) -> String {
     entries.iter().map(said).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether it matters by which profile the driver is judged.
+/// Returns true if the profiles come to different conclusions.
 pub(crate) fn differ(entries: &[ProfileEntry]) -> bool {
     entries
         .windows(2)
@@ -153,7 +153,7 @@ pub(crate) fn differ(entries: &[ProfileEntry]) -> bool {
 }
 
 impl Facts<'_> {
-    /// What is said of the driver.
+    /// Draws the conclusion.
     pub(crate) fn conclude(&self) -> Conclusion {
         let name = self.name();
         let mut words = self.words(name);
@@ -166,7 +166,7 @@ impl Facts<'_> {
         Conclusion { name, words, did_less: self.did_less }
     }
 
-    /// What each profile says of what was seen.
+    /// The conclusion under each profile.
     pub(crate) fn under_each(&self, summary: &Summary) -> Vec<ProfileEntry> {
         let entry = |profile| {
             let verdict = summary.verdict_under(profile);

@@ -1,5 +1,5 @@
-//! Where a report goes. A file appears whole or not at all: it is written under another name in the same directory
-//! and renamed at the end.
+//! The destination of a report. A file appears whole or not at all: it is written under another name in the same
+//! directory and renamed at the end.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -27,7 +27,7 @@ enum Sink {
     Stdout,
 }
 
-/// Why a report cannot be written.
+/// The reasons why a report cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum DestinationError {
     /// The place cannot be written to; found before the run.
@@ -35,7 +35,6 @@ pub enum DestinationError {
     Open {
         /// The place as the user named it.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// The report could not be written; found at the end.
@@ -43,7 +42,6 @@ pub enum DestinationError {
     Write {
         /// The place as the user named it.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
 }
@@ -63,19 +61,19 @@ impl Destination {
         &self.path
     }
 
-    /// The file that the report replaces, if it is one: two reports cannot have the same.
+    /// The file that the report replaces, if it is one: two reports cannot share a file.
     pub fn file(&self) -> Option<PathBuf> {
         let Sink::Renamed { to, .. } = &self.sink else { return None };
         let folder = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Some(folder.canonicalize().ok()?.join(to.file_name()?))
     }
 
-    /// Whether the report goes to the standard output.
+    /// Returns true if the report goes to the standard output.
     pub fn is_stdout(&self) -> bool {
         matches!(self.sink, Sink::Stdout)
     }
 
-    /// Makes a writer of it for a report that is written while the run goes on: a file appears at once.
+    /// Turns it into a writer for a report that is written during the run. A file appears at once.
     ///
     /// # Errors
     /// The file cannot be put into place.

@@ -40,7 +40,7 @@ pub(crate) fn flaky(run: &Run, counts_as: OutcomeKind) -> Vec<FaultGroup<'_>> {
     faults
 }
 
-/// The check that reports in the end what this one shows again: the one that it names may do no more than that either.
+/// Follows references to the check that reports the fault in full: the check that is named may refer to a further one.
 pub(crate) fn reported<'a>(firsts: &BTreeMap<&'a str, &'a str>, id: &'a str) -> &'a str {
     let mut at = id;
     for _ in 0..firsts.len() {

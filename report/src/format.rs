@@ -11,23 +11,23 @@ use crate::{github, html, json, junit, markdown, ndjson};
 pub enum Format {
     /// JUnit XML, for CI systems.
     Junit,
-    /// The same under the names of the Go csi-sanity, which no user names as a kind.
+    /// The JUnit report under the names of the Go csi-sanity, which cannot be named as a format.
     JunitAsGo,
     /// JSON, for programs.
     Json,
     /// Markdown, for the summary of a CI step.
     Markdown,
-    /// One page, for people who are shown what a driver does.
+    /// One web page, for people.
     Html,
     /// Workflow commands of GitHub Actions, for its annotations.
     Github,
     /// A line of JSON for each event, for programs that follow a run.
     Ndjson,
-    /// What is said of the driver and no more, for scripts: a line for programs, and one for people.
+    /// Only the conclusion, for scripts: a line for programs, and one for people.
     Verdict,
 }
 
-/// Those that a user can name, in the order in which help lists them.
+/// The formats that a user can name, in the order in which help lists them.
 const NAMED: [(&str, Format); 7] = [
     ("junit", Format::Junit),
     ("json", Format::Json),

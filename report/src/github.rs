@@ -9,28 +9,28 @@ use crate::fault;
 use crate::journal::{CheckEntry, Run};
 use crate::words::{again, count};
 
-/// Errors told, the line that counts the others included: GitHub shows ten of a step.
+/// Errors shown, including the line that counts the others: GitHub shows ten of a step.
 const ERRORS_MAX: usize = 10;
-/// Warnings told: of these, too, GitHub shows ten.
+/// Warnings shown: GitHub shows ten of these, too.
 const WARNINGS_MAX: usize = 10;
 /// Characters of a message. What an annotation leaves out stands in the other reports.
 const MESSAGE_CHARS_MAX: usize = 2000;
 
 pub(crate) fn render(run: &Run) -> String {
     let mut text = String::new();
-    tell(&mut text, "error", ERRORS_MAX, &errors(run));
-    tell(&mut text, "warning", WARNINGS_MAX, &warnings(run));
+    annotate(&mut text, "error", ERRORS_MAX, &errors(run));
+    annotate(&mut text, "warning", WARNINGS_MAX, &warnings(run));
     text
 }
 
-/// What an annotation says.
+/// The title and text of an annotation.
 struct Annotation {
     title: String,
     message: String,
 }
 
 fn errors(run: &Run) -> Vec<Annotation> {
-    // What is inconclusive comes last: GitHub shows the first ones.
+    // Inconclusive checks come last, because GitHub shows only the first annotations.
     let kinds = [OutcomeKind::Failed, OutcomeKind::UnexpectedPass, OutcomeKind::Broken];
     let faults = fault::flaky(run, OutcomeKind::Failed)
         .into_iter()
@@ -84,13 +84,13 @@ fn annotation(check: &CheckEntry, others: usize) -> Annotation {
     }
 }
 
-fn tell(text: &mut String, level: &str, most: usize, annotations: &[Annotation]) {
-    let told = if annotations.len() > most { most - 1 } else { annotations.len() };
-    for Annotation { title, message } in &annotations[..told] {
+fn annotate(text: &mut String, level: &str, most: usize, annotations: &[Annotation]) {
+    let shown = if annotations.len() > most { most - 1 } else { annotations.len() };
+    for Annotation { title, message } in &annotations[..shown] {
         // Writing into a string cannot fail.
         let _ = writeln!(text, "::{level} title={}::{}", property(title), data(&shortened(message)));
     }
-    match annotations.len() - told {
+    match annotations.len() - shown {
         0 => {}
         hidden => {
             let _ = writeln!(
@@ -130,7 +130,7 @@ mod tests {
             message: "first, 100 %: x\r\n::error title=forged::second".to_owned(),
         };
         let mut text = String::new();
-        tell(&mut text, "error", 1, &[annotation]);
+        annotate(&mut text, "error", 1, &[annotation]);
         assert_eq!(
             text,
             "::error title=a%3Ab%2Cc%3A%3Ad%25%0A::first, 100 %25: x%0D%0A::error title=forged::second\n"
@@ -143,7 +143,7 @@ mod tests {
             .map(|n| Annotation { title: format!("t{n}"), message: "ü".repeat(MESSAGE_CHARS_MAX + 1) })
             .collect();
         let mut text = String::new();
-        tell(&mut text, "error", 10, &annotations);
+        annotate(&mut text, "error", 10, &annotations);
         assert_eq!(text.lines().count(), 10);
         assert!(text.lines().all(|line| line.chars().count() < MESSAGE_CHARS_MAX + 100));
         assert!(
@@ -151,7 +151,7 @@ mod tests {
             "{text}"
         );
         let mut text = String::new();
-        tell(&mut text, "error", 12, &annotations);
+        annotate(&mut text, "error", 12, &annotations);
         assert_eq!(text.lines().count(), 12);
         assert!(!text.contains("title=csi-sanity"));
     }

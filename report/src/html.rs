@@ -30,10 +30,10 @@ use markup::Html;
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 
-/// Things of one kind that are listed at the most; --report json=FILE has all.
+/// Largest number of listed things of one kind; --report json=FILE has all.
 const LISTED_MAX: usize = 100;
 
-/// The page.
+/// Renders the page.
 pub(crate) fn render(run: &Run) -> String {
     let rules = rules::each(run);
     let title = format!("{} {}", driver(run), run.conclude().words);
@@ -77,7 +77,7 @@ fn write_head(head: &mut Html, title: &str) {
     head.ours("style", STYLE);
 }
 
-/// What a content security policy knows a style or script of ours by.
+/// The hash by which a content security policy accepts a style or script of ours.
 fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
@@ -173,7 +173,7 @@ fn driver(run: &Run) -> String {
     format!("{name} {}", run.target.vendor_version).trim_end().to_owned()
 }
 
-/// A sign and words for what came of a check: a colour is never all there is.
+/// A sign and words for an outcome, so that the colour is never the only difference.
 fn outcome(kind: OutcomeKind) -> (&'static str, &'static str, &'static str) {
     match kind {
         OutcomeKind::Passed => ("good yes", "✓", "passed"),
@@ -235,16 +235,16 @@ fn names<'a>(html: &mut Html, names: impl ExactSizeIterator<Item = &'a str>) {
     });
 }
 
-/// The place on the page where a check is told of.
+/// The anchor of a check on the page.
 fn place(check: &CheckEntry) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '.' };
     format!("check-{}", check.id.chars().map(plain).collect::<String>())
 }
 
-/// Where checks are told of, by their labels.
+/// The anchors of checks, by their labels.
 type Places<'a> = BTreeMap<&'a str, String>;
 
-/// Where each deviation is told of: the place of the first check that met the fault.
+/// The anchor of each deviation: that of the first check that met the fault.
 fn places(run: &Run) -> Places<'_> {
     let mut places = BTreeMap::new();
     for kind in [OutcomeKind::Failed, OutcomeKind::Flaky, OutcomeKind::KnownFailure, OutcomeKind::Warned] {

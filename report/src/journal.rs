@@ -10,7 +10,7 @@ use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
 use csi_harness::resources::left_behind::{LeftBehind, Removal};
 use csi_harness::results::events::{Event, Reporter};
-use csi_harness::results::failure_report::{self, ToldCall};
+use csi_harness::results::failure_report::{self, ExplainingCall};
 use csi_harness::results::fault;
 use csi_harness::results::outcome::{
     CheckReport, Counts, Crash, Flaky, Halt, Leak, Outcome, OutcomeKind, SameFault, Summary, Tally, Verdict,
@@ -29,7 +29,7 @@ const CALLS_FIRST_MAX: usize = 100;
 /// … and the last ones, which led to the verdict.
 const CALLS_LAST_MAX: usize = 400;
 
-/// The form of the report, with the version of it: another version is another promise.
+/// The name and version of the report's format. Another version makes other promises.
 pub const SCHEMA: &str = "csi-sanity/report/v3";
 /// Versions before it that are still read.
 pub(crate) const SCHEMAS_BEFORE: [&str; 2] = ["csi-sanity/report/v1", "csi-sanity/report/v2"];
@@ -182,7 +182,7 @@ pub struct PartEntry {
     pub verdict: Verdict,
 }
 
-/// What no event tells of a run.
+/// The parts of a report that no event contains.
 #[derive(Debug)]
 pub struct Order {
     /// The version of the program.
@@ -519,7 +519,7 @@ pub struct LeftBehindEntry {
 }
 
 impl Run {
-    /// The same counts and troubles as the runner has them.
+    /// The counts and troubles in the form that the runner uses.
     pub(crate) fn to_summary(&self) -> Summary {
         let mut checks = Tally::default();
         self.checks.iter().for_each(|check| checks.add(check.outcome()));
@@ -547,7 +547,7 @@ impl Run {
         }
     }
 
-    /// What is said of the driver, also where the report is of a version that did not say it.
+    /// The conclusion about the driver. A report of an old version that has none gets it here.
     pub fn conclude(&self) -> Conclusion {
         self.facts(&self.to_summary()).conclude()
     }
@@ -722,17 +722,17 @@ impl CheckEntry {
         self.id.rsplit_once('/').map_or(&self.id, |(area, _)| area)
     }
 
-    /// What came of it.
+    /// The outcome of the check.
     pub fn outcome(&self) -> OutcomeKind {
         if self.reported_in().is_some() { OutcomeKind::SameFault } else { self.word }
     }
 
-    /// The same, with that of the other check for one that shows the same fault.
+    /// The outcome that the check counts as: that of the other check if it shows a fault of another one.
     pub fn counts_as(&self) -> OutcomeKind {
         match (&self.same_fault, self.outcome()) {
             (Some(same), _) => same.outcome,
             (None, OutcomeKind::Flaky) => self.counts_as.unwrap_or(OutcomeKind::Warned),
-            // Of an older version, which did not say more.
+            // A report of an older version has no more detail.
             (None, OutcomeKind::SameFault) => OutcomeKind::Failed,
             (None, outcome) => outcome,
         }
@@ -744,7 +744,7 @@ impl CheckEntry {
         same.or(self.reported_in.as_deref().filter(|_| self.word == OutcomeKind::Skipped))
     }
 
-    /// Has it only show again what another check reports.
+    /// Turns it into a check that only shows a fault which another check reports.
     pub(crate) fn shows_again(&mut self, same: &SameFault) {
         self.word = OutcomeKind::Skipped;
         (self.binds_from, self.counts_as, self.plays, self.damage) = (None, None, None, None);
@@ -805,8 +805,8 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
             ("passes, but is listed as known to fail".to_owned(), Some(reason.clone()))
         }
     };
-    let told = !matches!(report.outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
-    let calls = call_entries(report, told);
+    let explains = !matches!(report.outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
+    let calls = call_entries(report, explains);
     let mut entry = CheckEntry {
         id: report.label(),
         word: report.outcome.kind(),
@@ -837,8 +837,8 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
         left_behind: report.leftovers.clone(),
         calls_left_out: report.calls.len() - calls.len() + report.calls_dropped,
         calls,
-        incidents: if told { report.incidents.iter().map(incident_entry).collect() } else { Vec::new() },
-        by_hand: if told { failure_report::by_hand(report) } else { Vec::new() },
+        incidents: if explains { report.incidents.iter().map(incident_entry).collect() } else { Vec::new() },
+        by_hand: if explains { failure_report::by_hand(report) } else { Vec::new() },
         repeat: report.repeat.clone(),
         title: report.planned.check.title.to_string(),
         known_as: report.planned.check.known_as.as_deref().map(str::to_owned),
@@ -846,8 +846,8 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
         fault: fault::key(report),
         reported_in: None,
         same_fault: None,
-        findings: if told { failure_report::findings(report) } else { String::new() },
-        transcript: if told { failure_report::transcript(report) } else { String::new() },
+        findings: if explains { failure_report::findings(report) } else { String::new() },
+        transcript: if explains { failure_report::transcript(report) } else { String::new() },
     };
     if let Outcome::SameFault(same) = &report.outcome {
         entry.shows_again(same);
@@ -871,13 +871,13 @@ fn incident_entry((after, what): &(Duration, String)) -> IncidentEntry {
     IncidentEntry { after_ms: ms(*after), what: what.clone() }
 }
 
-/// The first and the last calls of a check, and which of them explain what came of it.
-fn call_entries(report: &CheckReport, told: bool) -> Vec<CallEntry> {
+/// The first and the last calls of a check. If `explains` is set, they also state which calls explain the result.
+fn call_entries(report: &CheckReport, explains: bool) -> Vec<CallEntry> {
     let (first, rest) = report.calls.split_at(report.calls.len().min(CALLS_FIRST_MAX));
     let left_out = rest.len().saturating_sub(CALLS_LAST_MAX);
     let mut entries: Vec<CallEntry> = first.iter().chain(&rest[left_out..]).map(call_entry).collect();
-    let explaining = if told { failure_report::told_calls(report) } else { Vec::new() };
-    for ToldCall { place, times, is_accused } in explaining {
+    let explaining = if explains { failure_report::explaining_calls(report) } else { Vec::new() };
+    for ExplainingCall { place, times, is_accused } in explaining {
         let behind = place.checked_sub(left_out).filter(|place| *place >= first.len());
         let place = if place < first.len() { Some(place) } else { behind };
         if let Some(entry) = place.and_then(|place| entries.get_mut(place)) {
@@ -928,7 +928,7 @@ fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
     *number == N::default()
 }
 
-/// Whole milliseconds; a run that outlives 64 bits of them does not exist.
+/// Whole milliseconds. No run is so long that they exceed 64 bits.
 pub(crate) fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

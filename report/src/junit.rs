@@ -13,11 +13,11 @@ use csi_harness::text::shorten::shortened;
 use crate::journal::{CheckEntry, Run};
 use crate::words::{in_words, passes};
 
-/// What the Go csi-sanity calls its only suite.
+/// The name of the only suite of the Go csi-sanity.
 const GO_SUITE: &str = "CSI Driver Test Suite";
 /// Repetitions of a case that are listed.
 const RERUNS_MAX: u32 = 10;
-/// What its cases begin with.
+/// The prefix of its cases.
 const GO_CASE: &str = "[It] ";
 
 pub(crate) fn render(run: &Run) -> String {
@@ -32,8 +32,8 @@ pub(crate) fn render(run: &Run) -> String {
     report.to_string().unwrap_or_default()
 }
 
-/// The same under the names that the Go csi-sanity has: each of its cases once, with the gravest of what came of the checks that
-/// stand for it. Checks that it does not have keep their names, in suites of their own.
+/// Renders the report under the names of the Go csi-sanity: each of its cases once, with the gravest outcome of the
+/// checks that replace it. Checks that it does not have keep their names, in suites of their own.
 pub(crate) fn render_as_go(run: &Run) -> String {
     let mut report = begun(run);
     let mut theirs = BTreeMap::<&str, Vec<&CheckEntry>>::new();
@@ -95,7 +95,7 @@ fn suite(run: &Run, name: &str) -> TestSuite {
     suite
 }
 
-/// Which of several outcomes a case has that several checks stand for: one that passes proves nothing against one that fails.
+/// Orders the outcomes of the checks that replace one case: a pass proves nothing against a failure.
 fn gravity(outcome: OutcomeKind) -> usize {
     match outcome {
         OutcomeKind::Skipped => 0,

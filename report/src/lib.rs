@@ -1,6 +1,6 @@
-//! What a run has to say, in the forms people and machines read.
+//! Reports of a run, in the forms that people and machines read.
 //!
-//! [`Terminal`] tells the run while it goes on. [`Journal`] keeps what the written reports need; each [`Format`] is
+//! [`Terminal`] describes the run while it lasts. [`Journal`] keeps what the written reports need; each [`Format`] is
 //! made of it at the end, and goes to a [`Destination`] that was found writable before the first check.
 
 mod areas;

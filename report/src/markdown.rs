@@ -12,8 +12,8 @@ use crate::journal::{Run, TargetEntry};
 use crate::statement::{FOUND_ELSEWHERE, Says};
 use crate::words::{DID_LESS, count, in_words};
 
-/// Faults told in full. GitHub cuts a step's summary off at 1 MiB, and a reader far earlier.
-const FAULTS_TOLD_MAX: usize = 100;
+/// Faults shown in full. GitHub cuts a step's summary off at 1 MiB, and a reader stops far earlier.
+const FAULTS_IN_FULL_MAX: usize = 100;
 /// Names of deviating checks that a row of the statement has.
 const DEVIATIONS_MAX: usize = 3;
 /// Things that may be left behind.
@@ -75,7 +75,7 @@ fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     )
 }
 
-/// Which part of a run it is, or of how many it is put together.
+/// Describes which shard of a run this is, or of how many shards it is merged.
 fn parts(run: &Run) -> String {
     match (&run.shard, run.shards.len()) {
         (Some(shard), _) => format!(", shard {} of {}", shard.index, shard.of),
@@ -91,7 +91,7 @@ fn driver(target: &TargetEntry) -> String {
 
 fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
     let faults = faults(run);
-    for FaultGroup { first, others } in faults.iter().take(FAULTS_TOLD_MAX) {
+    for FaultGroup { first, others } in faults.iter().take(FAULTS_IN_FULL_MAX) {
         let word = match first.outcome() {
             OutcomeKind::Broken => "inconclusive",
             OutcomeKind::Flaky => "flaky",
@@ -113,7 +113,7 @@ fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
         }
         writeln!(text, "</details>\n")?;
     }
-    match faults.len().saturating_sub(FAULTS_TOLD_MAX) {
+    match faults.len().saturating_sub(FAULTS_IN_FULL_MAX) {
         0 => Ok(()),
         hidden => writeln!(text, "… and {}.\n", count(hidden, "more fault")),
     }
@@ -187,7 +187,7 @@ fn write_areas(text: &mut String, run: &Run) -> std::fmt::Result {
     writeln!(text, "<details><summary>by RPC</summary>\n")?;
     writeln!(text, "| checks of | verdict | passed, of those that ran |")?;
     writeln!(text, "|---|---|--:|")?;
-    for area in run.areas.iter().filter(|area| area.is_told()) {
+    for area in run.areas.iter().filter(|area| area.is_listed()) {
         let mark = if area.verdict == areas::Verdict::Failed { "**" } else { "" };
         writeln!(text, "| {} | {mark}{}{mark} | {}/{} |", area.name, area.verdict, area.passed, area.run)?;
     }

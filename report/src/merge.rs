@@ -17,10 +17,10 @@ use crate::journal::{
 };
 use crate::statement::Statement;
 
-/// Why reports do not make a run.
+/// The reasons why reports do not make a run.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// There is none.
+    /// No report was named.
     #[error(
         "there is no report; name those that the shards have written with --report json=FILE, or the directory they are in"
     )]
@@ -29,16 +29,12 @@ pub enum MergeError {
     #[error(
         "{file}: not the report of a shard, as others are; put the shards together first, then join what they make with it"
     )]
-    NotAShard {
-        /// Which file.
-        file: String,
-    },
-    /// Two reports tell of the same suite.
+    NotAShard { file: String },
+    /// Two reports contain checks of one suite.
     #[error(
         "{file} and {other} both tell of the suite {suite}; name only one of them, and see with `csi-sanity compare` what differs"
     )]
     SameSuite {
-        /// Which suite.
         suite: String,
         /// One of the files.
         file: String,
@@ -47,22 +43,16 @@ pub enum MergeError {
     },
     /// A report holds what no run writes.
     #[error("{file}: {problem}; write it again, and do not edit it")]
-    Spoilt {
-        /// Which file.
-        file: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Spoilt { file: String, problem: String },
     /// Another version of the program made a report.
     #[error(
         "{file}: made by csi-sanity {theirs}, and this is {ours}; put it together with the version that made it"
     )]
     OtherVersion {
-        /// Which file.
         file: String,
-        /// Which version made it.
+        /// The version that made the file.
         theirs: String,
-        /// Which version this is.
+        /// The version of this program.
         ours: &'static str,
     },
     /// Two reports are of different runs.
@@ -74,17 +64,16 @@ pub enum MergeError {
         file: String,
         /// The other file.
         other: String,
-        /// What differs.
+        /// The name of the setting or property.
         what: &'static str,
-        /// What it is in one.
+        /// Its value in one report.
         one: String,
-        /// What it is in the other.
+        /// Its value in the other report.
         another: String,
     },
     /// Two reports are of one shard.
     #[error("{file} and {other} are both of shard {shard}; name only one of them")]
     Twice {
-        /// Which shard.
         shard: String,
         /// One of the files.
         file: String,
@@ -94,19 +83,19 @@ pub enum MergeError {
     /// Reports of some shards are not there.
     #[error("no report of {}; the run cannot be judged without {}", missing.join(", "), if missing.len() == 1 { "it" } else { "them" })]
     Missing {
-        /// Which ones, such as `shard 2/4`.
+        /// The missing shards or reports, such as `shard 2/4`.
         missing: Vec<String>,
     },
 }
 
-/// What the reports do not say of the whole run.
+/// Facts about the whole run that its reports do not contain.
 #[derive(Debug)]
 pub struct Whole {
     /// The version of this program.
     pub version: &'static str,
     /// The command line that puts them together.
     pub command: String,
-    /// Whether these suites, with no terms, are all checks that there are of the specification.
+    /// Returns true if these suites, without terms, are all checks of the specification that exist.
     pub is_whole: fn(&Selection) -> bool,
 }
 
@@ -186,7 +175,7 @@ fn joined_selection(parts: &[Part]) -> Selection {
 
 fn is_usable((file, run): &Part, ours: &'static str) -> Result<(), MergeError> {
     let spoilt = |problem: &str| Err(MergeError::Spoilt { file: file.clone(), problem: problem.to_owned() });
-    // It becomes a part of pages and of what a terminal is told.
+    // The text becomes a part of web pages and of terminal output.
     let strange = |c: char| c.is_control() || "<>|`".contains(c);
     if run.tool.version != ours {
         let theirs = run.tool.version.clone();
@@ -227,7 +216,7 @@ fn is_of_one_run(one: &Part, other: &Part) -> Result<(), MergeError> {
     agree(one, other, &facts(&one.1), &facts(&other.1))
 }
 
-/// Whether two reports say the same of these.
+/// Fails if two reports differ in one of these facts.
 fn agree(
     (file, _): &Part,
     (other, _): &Part,
@@ -246,7 +235,7 @@ fn agree(
     }
 }
 
-/// What all shards of a run say alike.
+/// The facts that all shards of a run share.
 fn facts(run: &Run) -> [(&'static str, String); 10] {
     let shard = run.shard.as_ref();
     let list = |texts: &[String]| if texts.is_empty() { "none".to_owned() } else { texts.join(" ") };
@@ -276,8 +265,7 @@ fn checks(parts: &mut [Part]) -> BTreeMap<String, CheckEntry> {
     all
 }
 
-/// How much the outcome of a check in one shard weighs against that in another one. That it passes somewhere proves nothing
-/// against a failure elsewhere.
+/// Orders the outcomes of a check in several shards. A pass in one shard proves nothing against a failure in another.
 fn gravity(outcome: OutcomeKind) -> usize {
     match outcome {
         OutcomeKind::Skipped => 0,
@@ -292,7 +280,7 @@ fn gravity(outcome: OutcomeKind) -> usize {
     }
 }
 
-/// Whether the reports tell of all checks that were to run.
+/// Fails if checks are missing that were to run.
 fn is_complete(
     parts: &[Part],
     shards: &[ShardEntry],
@@ -329,7 +317,7 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
             OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::Warned | OutcomeKind::KnownFailure
         )
     };
-    // What only warns does not stand for a failure.
+    // A check that only warns cannot stand in for a failure.
     let key = |check: &CheckEntry| {
         let (at, follows) = of(check);
         (follows, check.counts_as() == OutcomeKind::Warned, at, check.id.clone())
@@ -373,7 +361,7 @@ fn suppress(check: &mut CheckEntry, same: &SameFault) {
     (check.explanation, check.timeline, check.driver_printed) = (Vec::new(), Vec::new(), Vec::new());
 }
 
-/// What was reported in a check that is not reported any more is reported where that one is.
+/// Replaces references to a check that no longer reports its fault by references to the check that does.
 fn retarget(check: &mut CheckEntry, from: &str, to: &SameFault) {
     if check.reported_in.as_deref() == Some(from) {
         check.reported_in = Some(to.first.clone());

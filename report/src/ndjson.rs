@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::journal::{CheckEntry, Run, TargetEntry, check_entry, ms, target_entry};
 
-/// The form of the events, with the version of it. Within one version, events and fields may be added, and none changes its meaning.
+/// The name and version of the format of events. Within one version, events and fields may be added, and none changes
+/// its meaning.
 pub const EVENTS_SCHEMA: &str = "csi-sanity/events/v1";
 
 /// A line of the stream.
@@ -37,7 +38,7 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// Writes to this.
+    /// A stream that writes to `out`.
     pub fn new(out: Box<dyn Write>) -> Stream {
         Stream { out, lost: None }
     }

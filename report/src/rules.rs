@@ -1,4 +1,4 @@
-//! What a run says of each requirement on drivers: kept, broken, or why nobody knows.
+//! Decides for each requirement on drivers if the run shows it kept or broken, or why it was not judged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use csi_harness::spec::requirements::{Level, Party, Requirement, Testability, re
 
 use crate::journal::{CheckEntry, Run, UntestedEntry};
 
-/// What is known of a requirement, the gravest last.
+/// The state of a requirement; the gravest comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// No check tests it.
@@ -42,7 +42,7 @@ impl Standing {
         Standing::Untested,
     ];
 
-    /// In words.
+    /// The state in words.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Standing::Untested => "no check",
@@ -56,34 +56,34 @@ impl Standing {
         }
     }
 
-    /// Whether a check has judged it.
+    /// Returns true if a check has judged it.
     pub(crate) fn is_judged(self) -> bool {
         self >= Standing::Kept
     }
 }
 
-/// A requirement, and what the run says of it.
+/// A requirement with its state in the run.
 #[derive(Debug)]
 pub(crate) struct Rule<'a> {
     pub(crate) row: &'static Requirement,
-    /// Whether it is one of the version that the run judged by.
+    /// True if the version that the run judged by has it.
     pub(crate) holds: bool,
     pub(crate) standing: Standing,
-    /// Why it was not judged, or the message of the check that says that it is broken.
+    /// The reason why it was not judged, or the message of the check that found it broken.
     pub(crate) because: Cow<'a, str>,
     /// The checks that looked, those of the fewest requirements first.
     pub(crate) checks: Vec<&'a CheckEntry>,
 }
 
 impl Rule<'_> {
-    /// Whether it is one of those of this version that MUST be kept and can be tested from outside.
+    /// Returns true if this version has it as a MUST, and it can be tested from outside.
     pub(crate) fn is_testable_must(&self) -> bool {
         let is_hidden = matches!(self.row.test, Testability::Untestable | Testability::ModelOnly);
         self.row.level == Level::Must && !is_hidden && self.holds
     }
 
-    /// The check that told what is said of it.
-    pub(crate) fn told_by(&self) -> Option<&CheckEntry> {
+    /// The check that decided its state.
+    pub(crate) fn deciding_check(&self) -> Option<&CheckEntry> {
         self.checks.iter().copied().find(|check| found(check, self.row.id) == Some(self.standing))
     }
 }
@@ -122,7 +122,7 @@ fn rule<'a>(
 ) -> Rule<'a> {
     checks.sort_by_key(|check| check.requirements.len());
     let gravest = checks.iter().filter_map(|check| Some((found(check, row.id)?, *check)));
-    // Of several that say the same, the first one, which is about the fewest rules.
+    // If several checks agree, the first one decides, which is about the fewest rules.
     let gravest = gravest.reduce(|worst, next| if next.0 > worst.0 { next } else { worst });
     let (standing, because) = match (gravest, untested.get(row.id)) {
         (Some((standing, check)), _) => (standing, why(standing, check, row.id)),
@@ -136,7 +136,7 @@ fn rule<'a>(
     Rule { row, holds, standing, because, checks }
 }
 
-/// What a check says of one of its requirements.
+/// The state of a requirement by one check.
 fn found(check: &CheckEntry, rule: &str) -> Option<Standing> {
     let of = |kind| match kind {
         OutcomeKind::Failed => Standing::Broken,
@@ -153,7 +153,7 @@ fn found(check: &CheckEntry, rule: &str) -> Option<Standing> {
         {
             of(outcome)
         }
-        // It may have stopped before it came to this one; where the fault lies, the other check says.
+        // The other check may have stopped before it came to this rule. It shows where the fault lies.
         OutcomeKind::Failed
         | OutcomeKind::Flaky
         | OutcomeKind::KnownFailure
@@ -212,7 +212,7 @@ mod tests {
         })
     }
 
-    /// What a run with these checks says of the rule, and why.
+    /// The state of a rule after a run with these checks, and the reason.
     fn standing(checks: &[Value], untested: &[Value]) -> (Standing, String) {
         let run = json!({
             "schema": crate::SCHEMA, "tool": {"name": "", "version": ""}, "specification": "", "started": "", "command": "",

@@ -53,7 +53,7 @@ pub enum Says {
 }
 
 impl Says {
-    /// In words.
+    /// The statement in words.
     pub fn words(self) -> &'static str {
         match self {
             Says::Conforms => "conforms",
@@ -65,18 +65,18 @@ impl Says {
     }
 }
 
-/// What belongs to an area.
+/// The checks, rules and needs of an area.
 struct Area {
     name: &'static str,
-    /// How the ids of its checks begin or, behind `*`, what is somewhere in them.
+    /// Prefixes of the ids of its checks or, after `*`, a part that ids contain.
     checks: &'static [&'static str],
-    /// How ids of its rules begin: whichever check finds one broken, the driver deviates here.
+    /// Prefixes of the ids of its rules: if any check finds one broken, the driver deviates here.
     rules: &'static [&'static str],
-    /// What a driver has that offers it.
+    /// The capabilities by which a driver offers it.
     needs: &'static [Need],
 }
 
-/// Its checks are those that Kubernetes has a name for.
+/// The heading of the area whose checks are those that Kubernetes has a name for.
 const KUBERNETES: &str = "Kubernetes patterns";
 
 const AREAS: &[Area] = &[
@@ -257,23 +257,23 @@ pub fn areas_of(check: &Check) -> impl Iterator<Item = &'static str> {
     AREAS.iter().filter(move |area| area.has_check(&check.id, is_kubernetes)).map(|area| area.name)
 }
 
-/// The statement, while the run goes on.
+/// A statement that grows during the run.
 #[derive(Debug, Default)]
 pub(crate) struct Statement {
     lines: Vec<Line>,
-    /// For each area, those of its own checks in which the driver deviates.
+    /// For each area, its own checks in which the driver deviates.
     own: Vec<BTreeSet<String>>,
 }
 
 impl Statement {
-    /// Of this driver nothing is known yet but what it offers.
+    /// Begins a statement about a driver of which only its capabilities are known.
     pub(crate) fn begin(target: &Target) -> Statement {
         Statement::of(|area| area.is_offered(target))
     }
 
-    /// The same for a driver of which others have stated what it offers.
+    /// Begins a statement about a driver by what other runs have stated about its capabilities.
     pub(crate) fn again(stated: &[Line]) -> Statement {
-        // A run that was told less of the driver than another one knows no better.
+        // An area is offered if any of the runs found that it is.
         Statement::of(|area| {
             let mut lines = stated.iter().filter(|line| line.area == area.name).peekable();
             lines.peek().is_none() || lines.any(|line| line.says != Says::NotOffered)
@@ -293,7 +293,7 @@ impl Statement {
         Statement { lines: AREAS.iter().map(line).collect(), own: vec![BTreeSet::new(); AREAS.len()] }
     }
 
-    /// Adds what came of a check.
+    /// Adds the result of a check.
     pub(crate) fn add(&mut self, check: &CheckEntry) {
         let is_own = check.outcome() != OutcomeKind::SameFault;
         let deviates = is_own && matches!(check.counts_as(), OutcomeKind::Failed | OutcomeKind::KnownFailure);
@@ -323,7 +323,7 @@ impl Statement {
 }
 
 impl Line {
-    /// What is said of the area, and where a deviation was seen if that was in none of its own checks.
+    /// The words about the area, and where a deviation was seen if that was in none of its own checks.
     pub(crate) fn words(&self) -> String {
         match self.says {
             Says::Deviates if self.found_here().is_empty() => {
@@ -363,7 +363,7 @@ impl Line {
     fn concluded(mut self, own: &BTreeSet<String>) -> Line {
         if !self.deviations.is_empty() {
             self.says = Says::Deviates;
-            // In the order of another run they would be others.
+            // The order must not depend on that of the run.
             self.deviations.sort();
             self.deviations.dedup();
             let there = self.deviations.iter().filter(|label| !own.contains(*label));
@@ -384,7 +384,7 @@ mod tests {
 
     use super::*;
 
-    /// What is stated after these checks, of an area.
+    /// The line of an area after these checks.
     fn line(area: &str, checks: &[Value]) -> Line {
         let mut statement = Statement::again(&[]);
         for check in checks {
@@ -400,28 +400,32 @@ mod tests {
         })
     }
 
-    /// Older reports say no more of it than that it was skipped, and where the fault is told.
+    /// Older reports only state that it was skipped, and which check reports the fault.
     #[test]
     fn a_fault_that_another_check_reports_is_a_deviation_here_too() {
         let first = check("node/node-stage-volume/one", "failed", "NODE-STAGE-001");
-        let mut told = check("data/two", "skipped", "CTRL-CREATEVOL-001");
-        told["reported_in"] = json!("node/node-stage-volume/one@block");
-        let checks = [first, check("data/three", "passed", "CTRL-CREATEVOL-001"), told.clone()];
+        let mut skipped = check("data/two", "skipped", "CTRL-CREATEVOL-001");
+        skipped["reported_in"] = json!("node/node-stage-volume/one@block");
+        let checks = [first, check("data/three", "passed", "CTRL-CREATEVOL-001"), skipped.clone()];
         let data = line("data", &checks);
         assert_eq!((data.says, data.judged, data.passed), (Says::Deviates, 2, 1));
-        assert_eq!(data.deviations, ["node/node-stage-volume/one@block"], "where it is told");
+        assert_eq!(data.deviations, ["node/node-stage-volume/one@block"], "where it is reported");
         assert_eq!(
             line("provisioning", &checks).says,
             Says::NotTested,
             "its rule is not the one that is broken"
         );
-        told["reported_in"] = Value::Null;
-        assert_eq!(line("data", &[checks[1].clone(), told]).says, Says::Conforms, "a check that just skips");
+        skipped["reported_in"] = Value::Null;
+        assert_eq!(
+            line("data", &[checks[1].clone(), skipped]).says,
+            Says::Conforms,
+            "a check that just skips"
+        );
     }
 
-    /// Otherwise it would say "deviates, 1 of 1 passed", and nobody would know why.
+    /// Otherwise the statement would be "deviates, 1 of 1 passed", which no reader could explain.
     #[test]
-    fn a_deviation_that_a_check_of_another_area_found_is_told_apart() {
+    fn a_deviation_that_a_check_of_another_area_found_is_listed_separately() {
         let checks = [
             check("controller/create-volume/one", "passed", "CTRL-CREATEVOL-001"),
             check("idempotency/create-volume", "failed", "CTRL-CREATEVOL-002"),

@@ -1,4 +1,4 @@
-//! A JSON report of an earlier run, as far as other commands read it.
+//! The parts of an earlier run's JSON report that other commands read.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -118,19 +118,19 @@ pub struct Check {
 }
 
 impl Check {
-    /// What came of it.
+    /// The outcome of the check.
     pub fn outcome(&self) -> OutcomeKind {
         let shows_again =
             self.same_fault.is_some() || (self.reported_in.is_some() && self.word == OutcomeKind::Skipped);
         if shows_again { OutcomeKind::SameFault } else { self.word }
     }
 
-    /// The same, with that of the other check for one that shows the same fault.
+    /// The outcome that the check counts as: that of the other check if it shows a fault of another one.
     pub(crate) fn counts_as(&self) -> OutcomeKind {
         match (&self.same_fault, self.outcome()) {
             (Some(same), _) => same.outcome,
             (None, OutcomeKind::Flaky) => self.counts_as.unwrap_or(OutcomeKind::Warned),
-            // Of an older version, which did not say more.
+            // A report of an older version has no more detail.
             (None, OutcomeKind::SameFault) => OutcomeKind::Failed,
             (None, outcome) => outcome,
         }
@@ -140,7 +140,7 @@ impl Check {
 /// Something that stayed behind.
 #[derive(Debug, Deserialize)]
 pub struct Leak {
-    /// Whether this run made it.
+    /// True if this run made it.
     pub ours: bool,
 }
 
@@ -155,49 +155,35 @@ pub struct Calls {
     pub rpc: String,
     /// Calls that the driver did.
     pub done: u64,
-    /// How long half of them took at the most, in microseconds.
+    /// The median of their durations, in microseconds.
     pub median_us: u64,
 }
 
-/// Why a report cannot be used.
+/// The reasons why a report cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
     /// It cannot be read.
     #[error("failed to read the report {file}")]
-    Read {
-        /// Which file.
-        file: String,
-        /// Why.
-        source: std::io::Error,
-    },
+    Read { file: String, source: std::io::Error },
     /// It is longer than any report.
     #[error("{file}: more than {REPORT_BYTES_MAX} bytes, which no report has")]
-    TooLong {
-        /// Which file.
-        file: String,
-    },
+    TooLong { file: String },
     /// It is no JSON report.
     #[error("{file}: no JSON report of csi-sanity, which --report json=FILE writes: {problem}")]
-    NotOne {
-        /// Which file.
-        file: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    NotOne { file: String, problem: String },
     /// It has a form that this version does not know.
     #[error(
         "{file}: the schema {schema:?} is not known to this version, which reads {SCHEMA:?}; read it with the version of \
          csi-sanity that wrote it"
     )]
     Unknown {
-        /// Which file.
         file: String,
         /// The form that it has.
         schema: String,
     },
 }
 
-/// What all versions of the report have.
+/// The fields that all versions of the report have.
 #[derive(Deserialize)]
 struct Versioned {
     schema: Option<String>,
@@ -220,7 +206,7 @@ impl Stored {
         parse(file, contents)
     }
 
-    /// What is said of the driver.
+    /// The conclusion about the driver.
     pub fn conclude(&self) -> Conclusion {
         Facts {
             verdict: self.verdict,
@@ -283,12 +269,16 @@ mod tests {
 
     #[test]
     fn what_is_no_report_of_this_version_is_refused_by_name() {
-        let told = |text: &str| parse::<Stored>("r.json", text.as_bytes()).unwrap_err().to_string();
-        assert!(told("{}").contains("r.json") && told("{}").contains("`schema`"), "{}", told("{}"));
-        assert!(told("<html>").contains("--report json=FILE"), "{}", told("<html>"));
-        let newer = told(r#"{"schema": "csi-sanity/report/v9"}"#);
+        let error_of = |text: &str| parse::<Stored>("r.json", text.as_bytes()).unwrap_err().to_string();
+        assert!(
+            error_of("{}").contains("r.json") && error_of("{}").contains("`schema`"),
+            "{}",
+            error_of("{}")
+        );
+        assert!(error_of("<html>").contains("--report json=FILE"), "{}", error_of("<html>"));
+        let newer = error_of(r#"{"schema": "csi-sanity/report/v9"}"#);
         assert!(newer.contains("csi-sanity/report/v9") && newer.contains(SCHEMA), "{newer}");
-        let poor = told(&format!(r#"{{"schema": "{SCHEMA}"}}"#));
+        let poor = error_of(&format!(r#"{{"schema": "{SCHEMA}"}}"#));
         assert!(poor.contains("missing field"), "{poor}");
     }
 

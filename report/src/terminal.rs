@@ -30,18 +30,19 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
 
-/// What others made meanwhile and is shown; what the run left behind is always shown, so that it can be removed.
+/// Number of objects made by others meanwhile that are shown. Objects that the run left behind are always shown, so
+/// that they can be removed.
 const OTHERS_SHOWN_MAX: usize = 20;
-/// What may have been left behind and is shown.
+/// Number of objects shown that may have been left behind.
 const DOUBTFUL_SHOWN_MAX: usize = 100;
 
 /// Checks that failed and are listed in the end.
 const FAILED_SHOWN_MAX: usize = 100;
 
-/// What a check spent on something beside what it is about is told from here on.
+/// Time that a check spent on anything but the calls that it judges is shown from this length on.
 const WORTH_A_WORD_MS: u64 = 1_000;
 
-/// How much is told.
+/// The amount of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
     /// Failures and the last line.
@@ -59,21 +60,21 @@ type SummaryText = Box<dyn Fn() -> String>;
 
 /// Tells a run to a person.
 ///
-/// Colour codes are always written; give it a stream that removes them where they are not wanted. When the reader
-/// goes away, it falls silent.
+/// Colour codes are always written; give it a stream that removes them where they are not wanted. When the reader goes
+/// away, it falls silent.
 pub struct Terminal<W: Write> {
     out: W,
     detail: Detail,
     columns: Option<usize>,
     traces: bool,
-    /// How long the run may take, if that is known before.
+    /// The time that the run may take, if that is known before.
     first_line: Option<String>,
     /// Makes the text that stands before failures and verdict.
     summary: Option<SummaryText>,
     progress: Progress,
     stories: Stories,
     areas: Areas,
-    /// Which checks were asked for, and which part of them this is.
+    /// The checks that were asked for, and the shard of them that this is.
     asked: (Selection, Option<ShardEntry>),
     /// The driver, once it has said who it is.
     driver: String,
@@ -81,7 +82,7 @@ pub struct Terminal<W: Write> {
     failed: Vec<String>,
     /// Labels of those that are flaky and count as failed.
     flaky_failures: Vec<String>,
-    /// Why checks did not apply, and how many did not.
+    /// The reasons why checks did not apply, with the number of checks.
     skipped: BTreeMap<String, usize>,
     /// The number of slowest checks that are named at the end.
     durations: usize,
@@ -97,7 +98,7 @@ impl<W: Write> std::fmt::Debug for Terminal<W> {
 }
 
 impl<W: Write> Terminal<W> {
-    /// Tells the run to `out`, and progress to the standard error if that is a terminal.
+    /// Writes the run to `out`, and progress to the standard error if that is a terminal.
     pub fn new(out: W, detail: Detail) -> Terminal<W> {
         Terminal {
             out,
@@ -126,7 +127,7 @@ impl<W: Write> Terminal<W> {
         self
     }
 
-    /// Says in the verdict what it is of, where these are not all checks that there are.
+    /// States in the verdict which checks it is based on, if these are not all.
     pub fn asked(mut self, selection: Selection, shard: Option<ShardEntry>) -> Terminal<W> {
         self.asked = (selection, shard);
         self
@@ -153,17 +154,17 @@ impl<W: Write> Terminal<W> {
     /// Says what to do next, as a command; after the run.
     pub fn next(&mut self, command: &str) {
         if self.detail > Detail::Quiet {
-            self.tell(|out| writeln!(out, "{BOLD}next{BOLD:#}: {}", plain(command)));
+            self.write(|out| writeln!(out, "{BOLD}next{BOLD:#}: {}", plain(command)));
         }
     }
 
-    /// Also tells the calls of each check, if the run keeps them.
+    /// Also writes the calls of each check, if the run keeps them.
     pub fn trace(mut self, traces: bool) -> Terminal<W> {
         self.traces = traces;
         self
     }
 
-    /// Whether everything could be told.
+    /// Ends the output.
     ///
     /// # Errors
     /// The first error met while writing. A reader that went away early is none.
@@ -174,17 +175,17 @@ impl<W: Write> Terminal<W> {
     }
 
     /// Writes unless writing has failed before.
-    fn tell(&mut self, write: impl FnOnce(&mut W) -> io::Result<()>) {
+    fn write(&mut self, write: impl FnOnce(&mut W) -> io::Result<()>) {
         if self.lost.is_none() {
             let Terminal { out, progress, .. } = self;
             self.lost = progress.aside(|| write(out).and_then(|()| out.flush())).err();
         }
     }
 
-    /// Tells a run that is over.
+    /// Writes a run that is over.
     pub fn run(&mut self, run: &Run) {
         if self.detail > Detail::Quiet {
-            self.tell(|out| write_stored_target(out, run));
+            self.write(|out| write_stored_target(out, run));
         }
         run.checks.iter().for_each(|check| self.add(check));
         self.driver = driver(&run.target.name, &run.target.vendor_version);
@@ -199,7 +200,7 @@ impl<W: Write> Terminal<W> {
         self.driver = driver(&target.info().name, &target.info().vendor_version);
         if self.detail > Detail::Quiet {
             let first_line = self.first_line.take();
-            self.tell(|out| {
+            self.write(|out| {
                 writeln!(out, "seed {seed}")?;
                 write_target(out, target)?;
                 writeln!(out, "{checks}")?;
@@ -211,7 +212,7 @@ impl<W: Write> Terminal<W> {
 
     fn waiting(&mut self, waiting: &Waiting) {
         if let Some(line) = self.progress.waiting(waiting).filter(|_| self.detail > Detail::Quiet) {
-            self.tell(|out| writeln!(out, "{line}"));
+            self.write(|out| writeln!(out, "{line}"));
         }
     }
 
@@ -220,23 +221,23 @@ impl<W: Write> Terminal<W> {
         self.progress.finished(report);
         self.add(&check);
         if self.traces && !report.calls.is_empty() {
-            self.tell(|out| write_trace(out, report));
+            self.write(|out| write_trace(out, report));
         }
         if self.detail > Detail::Quiet {
             for note in &check.notes {
-                self.tell(|out| writeln!(out, "{}: {}", check.id, plain(&shortened(note))));
+                self.write(|out| writeln!(out, "{}: {}", check.id, plain(&shortened(note))));
             }
         }
     }
 
-    /// Takes in the result of a check, of this run or of a stored one.
+    /// Adds the result of a check, of this run or of a stored one.
     fn add(&mut self, check: &CheckEntry) {
         self.areas.add(check.area(), check.counts_as());
         self.stories.add(check, self.detail);
         if self.detail >= Detail::Verbose {
             let why = check.known_because.as_ref().unwrap_or(&check.message);
             let time = time(check.duration_ms, &check.spent_ms);
-            self.tell(|out| write_line(out, check.outcome(), &check.id, &time, why));
+            self.write(|out| write_line(out, check.outcome(), &check.id, &time, why));
         }
         match check.outcome() {
             OutcomeKind::Failed => self.failed.push(check.id.clone()),
@@ -251,7 +252,7 @@ impl<W: Write> Terminal<W> {
 
     fn crashed(&mut self, crash: &Crash) {
         let after = if crash.back { "it is back, and the run goes on" } else { "it stayed away" };
-        self.tell(|out| {
+        self.write(|out| {
             writeln!(out, "{BAD}the driver is dead or silent{BAD:#}; {after}. Calls without an answer:")?;
             crash.under_way.iter().try_for_each(|call| writeln!(out, "  {}", plain(call)))?;
             crash.log.iter().try_for_each(|log| writeln!(out, "what it printed is in {}", log.display()))
@@ -262,7 +263,7 @@ impl<W: Write> Terminal<W> {
         self.progress.end();
         if let Some(summary) = self.summary.take().filter(|_| self.detail > Detail::Quiet) {
             let text = summary();
-            self.tell(|out| out.write_all(text.as_bytes()));
+            self.write(|out| out.write_all(text.as_bytes()));
         }
         let stories = std::mem::take(&mut self.stories);
         let areas = std::mem::take(&mut self.areas);
@@ -289,7 +290,7 @@ impl<W: Write> Terminal<W> {
         };
         let conclusion = facts.conclude();
         let profiles = facts.under_each(summary);
-        self.tell(|out| {
+        self.write(|out| {
             stories.write(out, detail, columns)?;
             write_left_behind(out, summary, columns)?;
             if detail > Detail::Quiet {
@@ -321,7 +322,7 @@ impl<W: Write> Reporter for Terminal<W> {
             Event::Started { target, planned, seed } => self.started(target, *planned, *seed),
             Event::Remark(remark) => {
                 if self.detail > Detail::Quiet {
-                    self.tell(|out| writeln!(out, "{ODD}note{ODD:#}: {}", shortened(remark)));
+                    self.write(|out| writeln!(out, "{ODD}note{ODD:#}: {}", shortened(remark)));
                 }
             }
             Event::CheckStarted(planned) => self.progress.started(planned),
@@ -329,19 +330,19 @@ impl<W: Write> Reporter for Terminal<W> {
             Event::Waiting(waiting) => self.waiting(waiting),
             Event::Tick { stages } => {
                 if let Some(line) = self.progress.tick(stages).filter(|_| self.detail > Detail::Quiet) {
-                    self.tell(|out| writeln!(out, "{line}"));
+                    self.write(|out| writeln!(out, "{line}"));
                 }
             }
             Event::CheckFinished(report) => self.check_finished(report),
             Event::Crashed(crash) => self.crashed(crash),
-            // Told at the end, from the summary.
+            // Leaks are written at the end, from the summary.
             Event::Leaked(_) => {}
             Event::Finished(summary) => self.finished(summary),
         }
     }
 }
 
-/// By which version the driver was judged, where that is not the oldest, which it shows nothing beyond.
+/// Writes the version by which the driver was judged, unless it shows nothing beyond the oldest.
 fn write_judged(out: &mut impl Write, judged: &Judged) -> io::Result<()> {
     match judged.versions[..] {
         [Version::V1_12] => Ok(()),
@@ -384,7 +385,7 @@ fn write_target(out: &mut impl Write, target: &Target) -> io::Result<()> {
     writeln!(out)
 }
 
-/// What was tested, and in how many parts.
+/// Writes what was tested, and in how many parts.
 fn write_stored_target(out: &mut impl Write, run: &Run) -> io::Result<()> {
     let target = &run.target;
     let name = if target.name.is_empty() { "a driver without a name" } else { &target.name };
@@ -397,7 +398,7 @@ fn write_stored_target(out: &mut impl Write, run: &Run) -> io::Result<()> {
     writeln!(out, "{}", count(run.checks.len(), "check"))
 }
 
-/// How long a check took, and what of that went into other things than what it is about.
+/// The time that a check took, and the parts of it that did not go into the calls that it judges.
 fn time(ms: u64, spent: &SpentEntry) -> String {
     let parts = [
         ("shrinking", spent.shrinking),
@@ -434,12 +435,14 @@ fn write_line(
     if why.is_empty() { writeln!(out) } else { writeln!(out, "  {}", plain(&shortened(why))) }
 }
 
-/// What stayed behind, what may have, and what to do about it. What others made meanwhile is only mentioned.
+/// Writes what stayed behind, what may have, and how to remove it. Objects that others made meanwhile are only
+/// mentioned.
 fn write_left_behind(out: &mut impl Write, summary: &Summary, columns: Option<usize>) -> io::Result<()> {
-    let is_told = |leak: &&&Leak| !summary.left_behind.iter().any(|left| left.id.as_ref() == Some(&leak.id));
+    let is_not_below =
+        |leak: &&&Leak| !summary.left_behind.iter().any(|left| left.id.as_ref() == Some(&leak.id));
     let (leaks, others): (Vec<_>, Vec<_>) = summary.leaks.iter().partition(|leak| leak.ours);
     let (doubtful, left): (Vec<_>, Vec<_>) = summary.left_behind.iter().partition(|left| left.in_doubt);
-    let mut ours: Vec<String> = leaks.iter().filter(is_told).map(|leak| leak_line(leak)).collect();
+    let mut ours: Vec<String> = leaks.iter().filter(is_not_below).map(|leak| leak_line(leak)).collect();
     ours.extend(left.into_iter().map(left_line));
     let lists = [
         (format!("{BAD}LEFT BEHIND{BAD:#} by this run"), ours, usize::MAX),
@@ -493,7 +496,7 @@ fn write_removal(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
 
 /// A line for each area: how many of the checks that ran did pass, and what that means.
 fn write_areas(out: &mut impl Write, areas: &Areas) -> io::Result<()> {
-    let areas: Vec<&Area> = areas.as_slice().iter().filter(|area| area.is_told()).collect();
+    let areas: Vec<&Area> = areas.as_slice().iter().filter(|area| area.is_listed()).collect();
     let width = areas.iter().map(|area| area.name.len()).max().unwrap_or(0);
     let run_width = areas.iter().map(|area| area.run.to_string().len()).max().unwrap_or(0);
     writeln!(out)?;
@@ -514,7 +517,7 @@ fn write_areas(out: &mut impl Write, areas: &Areas) -> io::Result<()> {
     writeln!(out)
 }
 
-/// What the word means, where it is used.
+/// Explains the word "inconclusive" where it is used.
 fn write_inconclusive(out: &mut impl Write, summary: &Summary, columns: Option<usize>) -> io::Result<()> {
     if summary.counts.broken == 0 {
         return Ok(());
@@ -603,8 +606,8 @@ fn write_summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     writeln!(out, "{} {DIM}in {:.1} s{DIM:#}", parts.join(", "), summary.duration.as_secs_f64())
 }
 
-/// Where most checks did not apply, how little was tested, and the commonest reason: of those that name a flag, if there
-/// are any, since these the user can change.
+/// If most checks did not apply, writes how little was tested, and the commonest reason. Reasons that name a flag come
+/// first, because users can change these.
 fn write_skipped(
     out: &mut impl Write,
     summary: &Summary,

@@ -41,7 +41,7 @@ pub(crate) fn numbers(summary: &Summary) -> Vec<(usize, String, Outcomes)> {
     shown.map(|(_, (number, word, more, how))| (number, format!("{number} {word}{more}"), how)).collect()
 }
 
-/// The same numbers as a sentence.
+/// The numbers as a sentence.
 pub(crate) fn in_words(summary: &Summary) -> String {
     numbers(summary).into_iter().map(|(_, text, _)| text).collect::<Vec<_>>().join(", ")
 }
@@ -63,7 +63,7 @@ pub(crate) fn passes(counts_as: OutcomeKind) -> bool {
     matches!(counts_as, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
 }
 
-/// What stands behind a number of faults, where so many other checks show them again.
+/// The text behind a number of faults that this many other checks show again.
 pub(crate) fn again(number: usize) -> String {
     match number {
         0 => String::new(),

@@ -107,7 +107,7 @@ pub async fn run_on(
     let target = Target::connect_to(driver.clone(), config).await?;
     let mut plan = registry.select(&Filter::default(), &target.config().access_types);
     plan.retain(|planned| wanted(&planned.check));
-    let options = RunOptions { seed, tell_each: true, registry, ..RunOptions::default() };
+    let options = RunOptions { seed, report_each: true, registry, ..RunOptions::default() };
     let run = Run::of(target, plan, options).await;
     driver.leave().await?;
     run.check_wording()

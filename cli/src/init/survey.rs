@@ -150,7 +150,7 @@ impl Survey {
             jobs: 1,
             seed: SEED,
             leak_check: false,
-            tell_each: true,
+            report_each: true,
             registry: registry.clone(),
             ..RunOptions::default()
         };

@@ -18,9 +18,9 @@ pub type CheckFuture<'a> = BoxFuture<'a, CheckResult>;
 
 /// The body of a check.
 pub enum Body {
-    /// That of a check of this program.
+    /// The body of a check that is declared in this program.
     Declared(for<'a> fn(&'a Cx) -> CheckFuture<'a>),
-    /// That of a check which is made for what a user describes, and holds that.
+    /// The body of a check that is made at run time, with what the user has described in its closure.
     Made(Box<dyn for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync>),
 }
 
@@ -40,45 +40,45 @@ impl fmt::Debug for Body {
     }
 }
 
-/// What [`Check::duplicate_of`] says of a check that judges many things at once.
+/// The value of [`Check::duplicate_of`] for a check that judges many things at once.
 pub const SAME_RULE: &str = "*";
 
 /// One check, declared with [`check!`](crate::check!).
 pub struct Check {
     /// Stable path of the check, such as `controller/create-volume/no-name`; never reused for something else.
     pub id: Cow<'static, str>,
-    /// The first version that has it.
+    /// The version of csi-sanity that had it first.
     pub since: &'static str,
-    /// What a right driver does, as one sentence.
+    /// The behaviour of a right driver, as one sentence.
     pub title: Cow<'static, str>,
-    /// Why it matters, for the catalogue.
+    /// The reason why it matters, for the catalogue.
     pub doc: &'static str,
     /// The requirements it tests; a violation is of the first one unless it names another.
     pub requirements: &'static [&'static Requirement],
-    /// What has to be given before it runs.
+    /// The conditions under which it makes sense to run it.
     pub needs: &'static [Need],
     /// Defects of the mock driver that make it fail.
     pub refuted_by: &'static [&'static str],
-    /// Full titles of the specs of the Go csi-sanity that it covers, so that `-ginkgo.focus` and `-ginkgo.skip`
-    /// go on selecting the same things.
+    /// Full titles of the specs of the Go csi-sanity that it covers, so that `-ginkgo.focus` and `-ginkgo.skip` select
+    /// it as well.
     pub replaces: &'static [&'static str],
-    /// The name that other tools and their dashboards know the test by, where it is one of theirs.
+    /// The name of the test in other tools and their dashboards, if it is a port of one of their tests.
     pub known_as: Option<Cow<'static, str>>,
     /// RPCs whose plain call it judges. While that is refused, no other check holds a refusal of the RPC against the driver.
     pub plain: &'static [&'static str],
     /// The RPC that returns the ids of which it judges that no two objects share one. If two do, other checks that fail because of that refer
     /// to this check.
     pub judges_ids_of: Option<&'static str>,
-    /// A check that shows the same fault: where that one accuses the driver, this one does not. [`SAME_RULE`] stands for
-    /// any check that accuses the driver by the same rule.
+    /// A check that shows an equal fault: when that one accuses the driver, this one does not. [`SAME_RULE`] stands for
+    /// any check that accuses the driver by this check's rule.
     pub duplicate_of: Option<&'static str>,
-    /// With which other checks it may run at the same time.
+    /// States which other checks may run beside it.
     pub runs: Runs,
-    /// For which of the configured access types it runs.
+    /// The configured access types for which it runs.
     pub access: Variants,
-    /// Its outcome depends on time, chance or several callers, so that a failure is confirmed before it counts.
+    /// True if its outcome depends on time, chance or several callers. A failure is then confirmed before it counts.
     pub varies: bool,
-    /// What it does.
+    /// The code that runs.
     pub body: Body,
 }
 
@@ -113,7 +113,7 @@ impl Check {
         }
     }
 
-    /// When it runs, which for one that ends the driver is not its own choice.
+    /// The place of the check in the order of a run. A check that ends the driver cannot choose it.
     pub fn course(&self) -> Runs {
         let restarts = self.needs.iter().any(|need| matches!(need, Need::Restarts));
         if restarts { self.runs.max(Runs::Restarts) } else { self.runs }
@@ -124,7 +124,7 @@ impl Check {
         self.id.rsplit_once('/').map_or(&self.id, |(area, _)| area)
     }
 
-    /// The check whose faults it shows again, as catalogues tell it.
+    /// The check that reports this check's faults in full, for catalogues.
     pub fn leader(&self) -> Option<&'static str> {
         self.duplicate_of
             .map(|leader| if leader == SAME_RULE { "any check, by the same rule" } else { leader })
@@ -153,9 +153,9 @@ impl fmt::Debug for Check {
 /// A check, as suites and runs hold it.
 #[derive(Clone, Debug)]
 pub enum CheckRef {
-    /// One of this program.
+    /// A check of this program.
     Declared(&'static Check),
-    /// One that was made while it runs.
+    /// A check that was made at run time.
     Made(Arc<Check>),
 }
 
@@ -176,30 +176,32 @@ impl From<&'static Check> for CheckRef {
     }
 }
 
-/// When a check runs, and with which others at the same time: what may harm those after it comes later, in order of harm.
+/// States when a check runs and which checks may run beside it. Kinds are sorted by the harm they may do to later
+/// checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Runs {
-    /// With any other of this kind.
+    /// It runs beside any other check of this kind.
     Parallel,
-    /// With no other: it looks at the driver as a whole.
+    /// It runs alone, because it looks at the driver as a whole.
     Serial,
-    /// With no other, and after those: what it sends is allowed, but odd, and drivers are known to stumble over it for good.
+    /// It runs alone, after those above. Its requests are allowed, but unusual, and some drivers do not recover from
+    /// them.
     UnusualInput,
-    /// With no other, and after those: drivers are known to crash on it.
+    /// It runs alone, after those above. Some drivers crash on it.
     CrashProne,
-    /// With no other, and after those: it ends the driver. So does every check that needs restarts.
+    /// It runs alone, after those above, and ends the driver. Every check that needs restarts does so.
     Restarts,
-    /// With no other, and after those: drivers are known to lose everything over it, by a request that names nothing, or by what
-    /// fails while they write.
+    /// It runs alone, after those above. Some drivers lose everything over it, by a request that names nothing, or by a
+    /// fault while they write.
     LosesData,
-    /// With no other, and after those: it ends the driver in the middle of its work, and drivers are known never to start again.
+    /// It runs alone, after those above, and ends the driver in the middle of its work. Some drivers never start again.
     KillsUnderLoad,
     /// After everything else: it judges what was seen in the whole run.
     Finally,
 }
 
 impl Runs {
-    /// Whether calls after it may fail because of it.
+    /// Returns true if calls after it may fail because of it.
     pub fn may_harm(self) -> bool {
         matches!(
             self,
@@ -208,12 +210,12 @@ impl Runs {
     }
 }
 
-/// For which of the configured access types a check runs.
+/// The configured access types for which a check runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variants {
-    /// For the first one: the access type does not matter to the rule.
+    /// Only the first one: the access type does not matter to the rule.
     First,
-    /// For each one.
+    /// Each one.
     Each,
 }
 

@@ -1,5 +1,5 @@
-//! What a user expects a driver to advertise. A capability that is gone turns failing checks into skipped ones; this check fails
-//! instead, and is reported, listed as known and compared as any other.
+//! Checks that a driver advertises the capabilities that its user expects. When a capability disappears, failing checks
+//! turn into skipped ones; this check fails instead, and is reported, listed as known and compared as any other.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use crate::lifecycle::cx::Cx;
 use crate::protocol::capability::Capability;
 use crate::spec::verdict::{CheckResult, Stop, Violation};
 
-/// It is no rule of the specification, so it has no requirement, and stands in no list of checks.
+/// This is no rule of the specification, so the check has no requirement, and is in no list of checks.
 static ADVERTISED: Check = Check::new(
     Cow::Borrowed("expected/capabilities"),
     Cow::Borrowed("the driver advertises what is expected of it"),
     Body::Declared(body),
 );
 
-/// What the area of its check is called.
+/// The name of the area that its check belongs to.
 pub const AREA: &str = "expected";
 
 static FILES: &[&[&Check]] = &[&[&ADVERTISED]];
@@ -28,7 +28,7 @@ pub fn suite(config: &Config) -> Option<Suite> {
     is_asked.then_some(Suite { name: AREA, checks: Checks::Declared(FILES), retired: &[] })
 }
 
-/// Whether a check is of that suite: it runs whichever others are chosen.
+/// Returns true if a check belongs to that suite, which runs whichever other checks are chosen.
 pub fn is_expectation(check: &Check) -> bool {
     check.id == ADVERTISED.id
 }
@@ -42,7 +42,8 @@ fn judge(cx: &Cx) -> CheckResult {
     let (expected, advertised) = (&target.config().expect_capabilities, target.capabilities());
     let missing: Vec<Capability> = expected.iter().copied().filter(|one| !advertised.has(*one)).collect();
     if missing.is_empty() {
-        // It has tested nothing: a run in which all else is skipped has no verdict, and no badge counts it.
+        // The check has tested nothing: a run in which all others are skipped has no verdict, and no badge counts this
+        // one.
         return Err(Stop::skip("the driver advertises all that is expected of it"));
     }
     let violation = Violation::new(format!("the driver does not advertise {}", names(missing)))

@@ -1,4 +1,4 @@
-//! Which checks to run: the language of `--filter`, and the regular expressions of ginkgo.
+//! Chooses the checks to run: the language of `--filter`, and the regular expressions of ginkgo.
 
 use std::collections::BTreeSet;
 
@@ -114,7 +114,7 @@ impl Filter {
         })
     }
 
-    /// Whether a check is chosen under the label it would run with.
+    /// Returns true if a check is chosen under the label it would run with.
     pub fn selects(&self, check: &Check, label: &str) -> bool {
         let matches = |terms: &[Term]| terms.iter().any(|term| term.matches(check, label));
         let named = |expressions: &[regex_lite::Regex]| {

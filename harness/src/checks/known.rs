@@ -31,7 +31,7 @@ pub struct Entry {
     pub until: Option<String>,
     /// Its line in the file, from 1.
     pub line: usize,
-    /// Its last day is over, so that its checks are judged like any others.
+    /// True if its last day is over, so that its checks are judged like any others.
     pub is_expired: bool,
 }
 
@@ -41,25 +41,25 @@ const FLAKY: &str = "flaky:";
 const UNTIL: &str = "until";
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Why a list cannot be used.
+/// The reasons why a list cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KnownFailingError {
     /// The file cannot be read.
     #[error("failed to read the known-failing list {}", path.display())]
     Read {
-        /// Which file.
+        /// The list that cannot be read.
         path: PathBuf,
-        /// Why.
+        /// The error of reading it.
         source: std::io::Error,
     },
     /// A line is not `pattern # reason`.
     #[error("{}:{line}: {problem}", path.display())]
     Line {
-        /// Which file.
+        /// The list with the mistake.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line in the file, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The mistake, as a sentence.
         problem: String,
     },
 }

@@ -10,7 +10,7 @@ pub struct Planned {
     pub check: CheckRef,
     /// The access type it runs for.
     pub access: AccessType,
-    /// Its place among all runs of checks, chosen or not: its names are made of it.
+    /// Its place among all runs of checks, chosen or not. Names of its objects contain this number.
     pub number: usize,
 }
 

@@ -1,4 +1,4 @@
-//! All checks that are linked in, in the order in which they are listed and run.
+//! All checks of this program, in the order in which they are listed and run.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ pub struct Suite {
 /// The checks of a suite.
 #[derive(Clone, Debug)]
 pub enum Checks {
-    /// Those of this program, a slice for each file of them.
+    /// The checks of this program, a slice for each file.
     Declared(&'static [&'static [&'static Check]]),
-    /// Those that were made while it runs.
+    /// The checks that were made at run time.
     Made(Arc<[Arc<Check>]>),
 }
 
@@ -34,13 +34,13 @@ impl Checks {
         Checks::Made(checks.into_iter().map(Arc::new).collect())
     }
 
-    /// All of them.
+    /// Iterates over all checks.
     pub fn iter(&self) -> impl Iterator<Item = &Check> + Clone {
         let (declared, made) = self.parts();
         declared.map(|check| -> &Check { check }).chain(made.iter().map(|check| &**check))
     }
 
-    /// All of them, to be held.
+    /// Returns shared references to all checks.
     fn refs(&self) -> impl Iterator<Item = CheckRef> + Clone + '_ {
         let (declared, made) = self.parts();
         declared.map(CheckRef::Declared).chain(made.iter().cloned().map(CheckRef::Made))
@@ -95,7 +95,7 @@ impl Registry {
         parts
     }
 
-    /// What became of an id that no check has any more.
+    /// The fate of an id that no check has any more.
     pub fn retired(&self, id: &str) -> Option<&'static Retired> {
         self.suites.iter().flat_map(|suite| suite.retired).find(|retired| retired.id == without_access(id))
     }

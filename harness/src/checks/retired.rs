@@ -1,4 +1,4 @@
-//! Ids that checks once had. No other check ever gets one, so that the filters and lists of users stay true.
+//! Ids that checks once had. No other check ever gets one, so that the filters and lists of users stay valid.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ pub struct Retired {
     pub id: &'static str,
     /// The first version without it.
     pub since: &'static str,
-    /// What became of it.
+    /// The reason why it is retired.
     pub fate: Fate,
 }
 
-/// What became of a check.
+/// The reason why a check no longer exists under its id.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
-    /// It has this id now.
+    /// The check has this id now.
     Renamed(&'static str),
-    /// It is gone, because.
+    /// The check was removed, for this reason.
     Gone(&'static str),
 }
 

@@ -16,7 +16,7 @@ pub const SHARDS_MAX: u32 = 1_000;
 /// Bytes of the digest of a choice of checks.
 const DIGEST_BYTES: usize = 8;
 
-/// One of the parts of a run: the place from 1, and how many there are.
+/// One of the parts of a run: its place from 1, and the number of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u32,
@@ -24,7 +24,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The part at a place from 1 among so many; `None` if there is no such part.
+    /// The part at a place from 1 among this many; `None` if there is no such part.
     pub fn new(index: u32, of: u32) -> Option<Shard> {
         (1..=of).contains(&index).then_some(Shard { index, of }).filter(|shard| shard.of <= SHARDS_MAX)
     }
@@ -34,16 +34,16 @@ impl Shard {
         self.index
     }
 
-    /// How many there are.
+    /// The number of parts.
     pub fn of(self) -> u32 {
         self.of
     }
 
     /// The runs of checks that fall to this part.
     ///
-    /// The hash of its id says where a check goes, so a new check moves no other one. The variants of a check stay together, and a
-    /// check that follows another one goes with it: what was told once by the whole run is told once by its parts. Checks
-    /// that judge everything that was seen run in each part, which sees only its own.
+    /// The hash of its id decides where a check goes, so a new check moves no other one. The variants of a check stay
+    /// together, and a check that follows another one goes with it, so that the parts of a run report a fault as often
+    /// as the whole run does. Checks that judge everything that was seen run in each part, which sees only its own.
     pub fn part(self, plan: Vec<Planned>, registry: &Registry) -> Vec<Planned> {
         let leaders: BTreeMap<&str, &str> = registry
             .checks()
@@ -58,19 +58,20 @@ impl Shard {
             .collect()
     }
 
-    /// Whether a check falls to this part, by its id, if it follows no other one.
+    /// Returns true if a check belongs to this part. This looks only at the id, and holds for checks that follow no
+    /// other one.
     pub fn has(self, id: &str) -> bool {
         number(&[id]) % u64::from(self.of) == u64::from(self.index - 1)
     }
 
-    /// The seed of this part, where that of all is given: parts that try at random must not try the same.
+    /// Derives the seed of this part from the seed of the run: parts that try at random must not make equal tries.
     pub fn seed(self, seed: u64) -> u64 {
         // Short enough to be typed again.
         number(&[&seed.to_string(), &self.to_string()]) >> 32
     }
 }
 
-/// Follows the leaders of a check to one that follows nobody.
+/// Follows the leaders of a check to the one that follows no other.
 fn first_leader<'a>(check: &'a Check, leaders: &BTreeMap<&'a str, &'a str>) -> &'a str {
     let mut id = &*check.id;
     // Checks that followed each other in a ring would never end.
@@ -83,7 +84,7 @@ fn first_leader<'a>(check: &'a Check, leaders: &BTreeMap<&'a str, &'a str>) -> &
     id
 }
 
-/// What tells a choice of checks from another one, by their labels, in hexadecimal digits.
+/// Hashes the labels of the chosen checks, as hexadecimal digits. Different choices give different hashes.
 pub fn digest(labels: impl IntoIterator<Item = String>) -> String {
     let mut labels: Vec<String> = labels.into_iter().collect();
     labels.sort();
@@ -91,7 +92,7 @@ pub fn digest(labels: impl IntoIterator<Item = String>) -> String {
     hex(&hash(&labels)[..DIGEST_BYTES])
 }
 
-/// A number that is the same on every machine and in every version.
+/// A hash that is stable across machines and versions.
 fn number(texts: &[&str]) -> u64 {
     hash(texts)[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -13,12 +13,12 @@ pub enum Answer<T> {
     Ok(T),
     /// The driver said no.
     Refused(Refused),
-    /// Nobody knows: the call may have taken effect.
+    /// The end is unknown: the call may have taken effect.
     Unknown(NoAnswer),
 }
 
 impl<T> Answer<T> {
-    /// The same answer, borrowed.
+    /// Borrows the answer.
     pub fn as_ref(&self) -> Answer<&T> {
         match self {
             Answer::Ok(response) => Answer::Ok(response),
@@ -44,7 +44,7 @@ pub struct Refused {
     pub code: Code,
     /// The message of the status.
     pub message: String,
-    /// How many messages of a stream came before it.
+    /// The number of messages of a stream that came before the error.
     pub after_messages: usize,
 }
 
@@ -57,7 +57,7 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Some send a whole stack; the recorded call has all of it.
+        // Some drivers send a whole stack trace as the message; the recorded call has all of it.
         let (first, more) = self.message.split_once('\n').unwrap_or((&self.message, ""));
         let more = if more.trim().is_empty() { "" } else { " …" };
         write!(f, "{} {first:?}{more}", code_name(self.code))?;
@@ -70,8 +70,8 @@ impl fmt::Display for Refused {
 }
 
 impl<T> Answer<T> {
-    /// What calls that failed alike have in common: the code, or that there was no answer in time. Nothing where the call was done,
-    /// or where it says nothing of the driver that it was not.
+    /// The code of a failed call, or that there was no answer in time, so that calls that failed alike can be compared.
+    /// `None` if the call was done, or if its failure says nothing of the driver.
     pub fn failure(&self) -> Option<&'static str> {
         match self {
             Answer::Refused(refused) | Answer::Unknown(NoAnswer::GivenUp(refused)) => {
@@ -91,7 +91,7 @@ impl<T> Answer<T> {
     }
 }
 
-/// Why a call has no answer.
+/// The reason why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
     /// The time limit passed.
@@ -104,11 +104,11 @@ pub enum NoAnswer {
     DisconnectedByTest,
     /// A stream that was to be read to its end had more messages than this, and was cut off.
     TooLong(usize),
-    /// The check gave it up after so long, as a caller does whose time is over. The driver may go on with it.
+    /// The check gave it up after this time, as a caller does that meets a deadline. The driver may still work on it.
     Cancelled(Duration),
     /// The check was over before.
     CheckEnded,
-    /// It was not sent, because.
+    /// It was not sent, for this reason.
     NotSent(String),
 }
 
@@ -127,19 +127,19 @@ impl fmt::Display for NoAnswer {
     }
 }
 
-/// What was read of a stream.
+/// The messages that were read of a stream.
 #[derive(Clone, Debug)]
 pub struct Streamed<M> {
-    /// Its messages, as far as they were read.
+    /// The messages that were read.
     pub messages: Vec<M>,
-    /// Whether there were no more, as the driver says by OK; otherwise the stream was cut off from here.
+    /// True if the stream ended with OK. False if the test stopped reading, so that more may follow.
     pub is_whole: bool,
 }
 
-/// What came with OK, as it came over the wire; the answer that is one message is a stream of one.
+/// The messages that came with OK, as bytes. A reply of one message is a stream of one.
 pub(crate) type Received = Streamed<Vec<u8>>;
 
-/// Whether a thing is there, as far as the calls say that have ended.
+/// States if an object exists, by the calls that have ended so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exists {
     /// No call has made it.

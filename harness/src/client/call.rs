@@ -1,4 +1,4 @@
-//! One call on the wire, and how its end is told apart: done, refused, or nobody knows.
+//! Sends one call, and decides how it ended: done, refused, or unknown.
 
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
@@ -25,7 +25,7 @@ const STREAM_MESSAGES_MAX: usize = 100_000;
 /// Messages of one stream that are looked at for rules that hold for every reply.
 const WATCHED_MAX: usize = 100;
 
-/// Whether bytes are a message of some type, or why not.
+/// Returns an error if bytes are no message of some type.
 pub(crate) type Form = fn(&[u8]) -> Result<(), DecodeError>;
 
 /// The form of the messages of a type.
@@ -33,17 +33,17 @@ pub(crate) fn form<M: Message + Default>(bytes: &[u8]) -> Result<(), DecodeError
     M::decode(bytes).map(drop)
 }
 
-/// The one message that was received, which has had this form.
+/// Decodes the one message that was received. Its form was checked before.
 pub(crate) fn message<M: Message + Default>(received: &Received) -> M {
     messages(received).into_iter().next().unwrap_or_default()
 }
 
-/// All messages that were received, which have had this form.
+/// Decodes all messages that were received. Their form was checked before.
 pub(crate) fn messages<M: Message + Default>(received: &Received) -> Vec<M> {
     received.messages.iter().filter_map(|bytes| M::decode(bytes.as_slice()).ok()).collect()
 }
 
-/// One call: where it goes, and who watches. It knows no message but by its bytes, so that one code serves all RPCs.
+/// One call, with its destination and its observers. It handles messages as bytes, so that one code serves all RPCs.
 pub(crate) struct Exchange<'a> {
     pub(crate) transport: Transport,
     pub(crate) rpc: Rpc,
@@ -65,7 +65,7 @@ impl Exchange<'_> {
         self.judge(&wire.code, ended.map(|ended| ended.and_then(whole)))
     }
 
-    /// Sends the request and reads so many messages of the stream that answers it. What comes after them is cut off.
+    /// Sends the request and reads this many messages of the response stream. The rest is cut off.
     pub(crate) async fn streaming(self, form: Form, messages_max: usize) -> Answer<Received> {
         let wire = self.wire();
         let mut read = Received { messages: Vec::new(), is_whole: false };
@@ -92,7 +92,7 @@ impl Exchange<'_> {
         Wire { exchange: self, code: OddCode::default() }
     }
 
-    /// Tells the three ends of a call apart, and shows what came to those who watch every reply.
+    /// Decides how a call ended, and passes the reply to those who look at every reply.
     fn judge(&self, code: &OddCode, ended: Result<Result<Received, Status>, Duration>) -> Answer<Received> {
         let heard = self.response_rules.heard(self.rpc, &self.request, self.check);
         if let Some(code) = code.0.get() {
@@ -110,11 +110,11 @@ impl Exchange<'_> {
     }
 }
 
-/// What was received, if all of it has this form.
+/// Returns the messages if all of them have this form.
 fn formed(received: Received, form: Form) -> Result<Received, Status> {
     match received.messages.iter().try_for_each(|bytes| form(bytes)) {
         Ok(()) => Ok(received),
-        // As gRPC's libraries say it.
+        // gRPC's libraries report a message that cannot be decoded with this code.
         Err(error) => Err(Status::internal(error.to_string())),
     }
 }
@@ -122,7 +122,7 @@ fn formed(received: Received, form: Form) -> Result<Received, Status> {
 /// A call as it goes over the wire.
 struct Wire<'a> {
     exchange: &'a Exchange<'a>,
-    /// What came in place of a code.
+    /// The status code on the wire, if it is none of gRPC's.
     code: OddCode,
 }
 
@@ -132,7 +132,7 @@ impl Wire<'_> {
         Ok(grpc.unary(self.request(), self.path(), RawCodec).await?.into_inner())
     }
 
-    /// Reads so many messages.
+    /// Reads at most this many messages.
     async fn streaming(&self, messages_max: usize, read: &mut Received) -> Result<(), Status> {
         let mut grpc = self.grpc().await?;
         let mut stream = grpc.server_streaming(self.request(), self.path(), RawCodec).await?.into_inner();
@@ -222,7 +222,7 @@ impl Decoder for RawCodec {
     }
 }
 
-/// A transport whose responses are shown to somebody on their way.
+/// A transport that shows responses to an observer on their way.
 type Watched<F> = MapResponse<Transport, F>;
 
 trait Watch: FnOnce(http::Response<Body>) -> http::Response<Body> + Clone {}

@@ -1,4 +1,4 @@
-//! What is found out about a driver once, for all checks that want to know it.
+//! Facts about a driver that are found out once, for all checks.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::config::AccessType;
 use crate::spec::verdict::Stop;
 
 type Fact = Arc<dyn Any + Send + Sync>;
-/// What a fact is known by.
+/// The key of a fact: its type, and the access type that it holds for.
 type Key = (TypeId, AccessType);
 
 /// Facts by their type and by the access that they hold for.

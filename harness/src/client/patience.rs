@@ -1,4 +1,4 @@
-//! How long this driver is waited for: what one check has learnt about it spares the others the same wait.
+//! Decides how long to wait for this driver. A wait in one check shortens equal waits in later checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,19 +12,20 @@ use tokio::sync::watch;
 /// Time limit of a call of an RPC that has never been done and has been silent once for all of its time.
 const SILENT_LIMIT: Duration = Duration::from_millis(500);
 
-/// How long a driver may take to settle, where it has shown nothing else.
+/// The time in which a driver has to settle, unless its behaviour so far suggests another one.
 const SETTLE_LIMIT: Duration = Duration::from_secs(12);
-/// The same for a driver whose calls are slow: so many times its slowest call, …
+/// A slow driver gets this many times the duration of its slowest call to settle.
 const SETTLE_CALLS: u32 = 10;
-/// … but no more than this.
+/// The longest time that a slow driver gets to settle.
 const SETTLE_LIMIT_MAX: Duration = Duration::from_secs(120);
-/// How long is still waited for what has happened at once before, or never within all of its time.
+/// The time to wait for something that always happened at once before, or that did not happen within its whole time.
 const SETTLE_LIMIT_KNOWN: Duration = Duration::from_secs(2);
 /// Times that something has to have happened at once before it is expected to.
 const AT_ONCE_TIMES: u32 = 2;
-/// Times that making a call again was in vain before it is no longer made so often.
+/// Number of repetitions without success before an RPC is repeated less often.
 const IN_VAIN_TIMES: u32 = 2;
-/// The same one after the other, for what has helped before: what was taken up meanwhile may be so for good.
+/// Number of repetitions without success in a row before an RPC is repeated less often, if repetition has helped
+/// before: a resource may have been used up for good since.
 const IN_VAIN_SINCE_TIMES: u32 = 5;
 
 /// First pause before a call is made again; each is three times as long as the one before.
@@ -32,7 +33,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Longest pause between two calls.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// What a driver may take its time for. All waits for the same thing share what one of them has learnt.
+/// Changes that a driver may make after its answer. All waits for one change share what was learnt about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Settles {
     /// The plugin says that it is ready.
@@ -58,10 +59,10 @@ pub enum Settles {
     /// The controller knows the node.
     NodeKnown,
     /// The driver has noticed that something is ill.
-    IllnessTold,
+    IllnessReported,
     /// The driver has noticed that something is well again.
     IllnessOver,
-    /// A clock that knows whole seconds only tells another time.
+    /// A later reading of a clock that counts whole seconds.
     NextSecond,
     /// The driver's process takes up no more than before.
     ProcessShrunk,
@@ -90,7 +91,7 @@ impl fmt::Display for Settles {
             Settles::StreamEnded => "a stream that was cut off to end",
             Settles::NameFree => "a name to be free again",
             Settles::NodeKnown => "the controller to know the node",
-            Settles::IllnessTold => "the driver to notice that something is unhealthy",
+            Settles::IllnessReported => "the driver to notice that something is unhealthy",
             Settles::IllnessOver => "the driver to notice that something is healthy again",
             Settles::NextSecond => "the next second",
             Settles::ProcessShrunk => "the driver to release what it took",
@@ -99,43 +100,43 @@ impl fmt::Display for Settles {
     }
 }
 
-/// Something that is waited for.
+/// A change of the driver that is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// What for.
+    /// The change that is awaited.
     pub what: Settles,
-    /// How much longer at the most.
+    /// The longest time that is left.
     pub longest: Duration,
 }
 
-/// What is known of the driver.
+/// What was learnt of the driver's speed.
 #[derive(Debug)]
 pub(crate) struct Patience {
     silent_limit: Duration,
     /// RPCs that were done at least once.
     done: Mutex<BTreeSet<&'static str>>,
-    /// RPCs that were waited for in vain and have never been done.
+    /// RPCs that have never been done and did not answer within their whole time.
     silent: watch::Sender<BTreeSet<&'static str>>,
-    /// How often making calls of an RPC again was in vain.
+    /// Repetitions without success of calls that checks build on.
     in_vain: InVain,
-    /// The same of calls that are made again to be judged.
+    /// Repetitions without success of calls that are judged.
     judged_in_vain: InVain,
-    /// What came of asking again, while undoing, for what a failed call may have made.
+    /// Repetitions, while undoing, of failed calls that may have made something.
     made_again_in_vain: InVain,
     /// The slowest call so far that was done.
     slowest: Mutex<Duration>,
     settled: Mutex<BTreeMap<Settles, Settled>>,
-    /// The last wait that is worth a word.
+    /// The last wait that is long enough to be shown.
     pub(crate) news: watch::Sender<Option<Waiting>>,
 }
 
-/// What is known of one thing that a driver may take its time for.
+/// What was learnt of one change.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settled {
     at_once: u32,
-    /// Whether it ever took its time.
+    /// True if the change was ever late.
     late: bool,
-    /// Whether all the time was waited in vain.
+    /// True if the change did not happen within its whole time.
     never: bool,
 }
 
@@ -159,7 +160,7 @@ impl Patience {
     /// Waits for a call: for its limit, or for less once another call has shown that the RPC never answers.
     ///
     /// # Errors
-    /// How long was waited in vain.
+    /// The time that passed without an answer.
     pub(crate) async fn wait<T>(
         &self,
         rpc: Rpc,
@@ -173,7 +174,7 @@ impl Patience {
         }
     }
 
-    /// Ends once a call has been waited for in vain, and says how long.
+    /// Resolves once another call has shown that the RPC never answers, with the time that was waited.
     async fn in_vain(&self, rpc: Rpc, limit: Duration) -> Duration {
         let mut silent = self.silent.subscribe();
         let (started, short) = (tokio::time::Instant::now(), self.silent_limit.min(limit));
@@ -199,7 +200,7 @@ impl Patience {
         }
     }
 
-    /// Whether the RPC has never been done so far although it had all its time.
+    /// Returns true if the RPC has never been done so far, and did not answer within its whole time.
     pub(crate) fn is_silent(&self, rpc: Rpc) -> bool {
         self.silent.borrow().contains(rpc.path)
     }
@@ -220,34 +221,34 @@ impl Patience {
         note(&self.judged_in_vain, rpc, done);
     }
 
-    /// Whether making the call again has never helped, or does so no more.
+    /// Returns true if repeating the RPC has never helped, or has stopped helping.
     pub(crate) fn is_unwilling(&self, rpc: Rpc) -> bool {
         again(&self.in_vain, rpc).helps_no_more()
     }
 
-    /// Whether making the call again to be judged has never helped.
+    /// Returns true if repeating the RPC to judge it has never helped.
     pub(crate) fn is_judged_in_vain(&self, rpc: Rpc) -> bool {
         let again = again(&self.judged_in_vain, rpc);
         !again.has_helped && again.in_vain >= IN_VAIN_TIMES
     }
 
-    /// Notes whether a call that had failed to make something has shown a thing when it was made again.
+    /// Records if a failed call has shown an object when it was repeated.
     pub(crate) fn was_made_again(&self, rpc: Rpc, done: bool) {
         note(&self.made_again_in_vain, rpc, done);
     }
 
-    /// Whether a call that had failed to make something has never shown a thing when it was made again, or does so no more.
+    /// Returns true if repeating a failed call never shows that it had made something, or has stopped showing it.
     pub(crate) fn is_made_again_in_vain(&self, rpc: Rpc) -> bool {
         again(&self.made_again_in_vain, rpc).helps_no_more()
     }
 
-    /// How long the driver may take to settle: as configured, or by how fast its calls are.
+    /// The time in which the driver has to settle: as configured, or by how fast its calls are.
     pub(crate) fn settle_limit(&self, configured_ms: Option<u64>) -> Duration {
         let by_calls = || SETTLE_LIMIT.max(*lock(&self.slowest) * SETTLE_CALLS).min(SETTLE_LIMIT_MAX);
         configured_ms.map_or_else(by_calls, Duration::from_millis)
     }
 
-    /// How long this thing is waited for, by what other waits for it have shown.
+    /// The time to wait for this change, considering earlier waits for it.
     pub(crate) fn settle_limit_of(&self, what: Settles, configured_ms: Option<u64>) -> Duration {
         let whole = self.settle_limit(configured_ms);
         let known = lock(&self.settled).get(&what).copied().unwrap_or_default();
@@ -262,7 +263,7 @@ impl Patience {
         if at_once { known.at_once += 1 } else { known.late = true }
     }
 
-    /// Notes that something did not happen although it had all its time.
+    /// Records that a change did not happen within its whole time.
     pub(crate) fn never_settled(&self, what: Settles) {
         lock(&self.settled).entry(what).or_default().never = true;
     }
@@ -271,9 +272,9 @@ impl Patience {
 /// Pauses that grow.
 #[derive(Debug)]
 pub(crate) struct Pauses {
-    /// How long the next one is.
+    /// The next pause.
     pub(crate) next: Duration,
-    /// How many there were.
+    /// The number of pauses so far.
     pub(crate) taken: u32,
 }
 
@@ -297,14 +298,14 @@ impl Pauses {
     }
 }
 
-/// What came of making calls again, by RPC.
+/// Repetitions by RPC.
 type InVain = Mutex<BTreeMap<&'static str, Again>>;
 
-/// What came of making a call again.
+/// The success of repeating a call.
 #[derive(Clone, Copy, Debug, Default)]
 struct Again {
     has_helped: bool,
-    /// How often it was in vain since it helped last.
+    /// The number of repetitions without success since the last that helped.
     in_vain: u32,
 }
 

@@ -1,5 +1,4 @@
-//! What was said on the wire while a check ran. Messages are kept as they are and turned into text, without their
-//! secrets, only when somebody asks.
+//! Records the calls of a check. Messages are kept as bytes, and turned into text without their secrets only on demand.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,7 +20,7 @@ use crate::spec::verdict::{CutShort, Violation};
 const CALLS_BYTES_MAX: usize = 16 << 20;
 /// The first calls, which are never lost.
 const CALLS_FIRST: usize = 100;
-/// What keeping a call costs beside its messages.
+/// The memory that a call takes beside its messages.
 const CALL_BYTES: usize = 256;
 /// Longest response kept, encoded: lists of a large back end would fill the memory.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
@@ -38,13 +37,13 @@ struct Kept {
 enum Body {
     Request(Vec<u8>),
     Response(Arc<Received>),
-    /// What a stream was answered with.
+    /// The replies of a stream.
     Stream(Arc<Received>),
-    /// Stands for messages of so many bytes.
+    /// A placeholder for messages of this many bytes.
     TooLong(usize),
 }
 
-/// What stands behind the last message that was read of a stream that had more.
+/// The text that follows the messages of a stream that the test stopped reading.
 const CUT_OFF: &str = "cut off by the test";
 
 impl Message {
@@ -112,7 +111,7 @@ impl Message {
 
 /// A message as JSON, whether or not it has the form that it should have.
 fn json(read: Option<DynamicMessage>, bytes: &[u8]) -> Value {
-    // What cannot be read may hold secrets anywhere.
+    // A message that cannot be decoded may hold secrets anywhere, so only its size is shown.
     let unread = || Value::from(format!("{} bytes that cannot be read", bytes.len()));
     read.map_or_else(unread, redact::dynamic)
 }
@@ -126,23 +125,23 @@ impl fmt::Debug for Message {
 /// One recorded call.
 #[derive(Clone, Debug)]
 pub struct CallRecord {
-    /// Which RPC.
+    /// The RPC that was called.
     pub rpc: Rpc,
     /// When it was sent, counted from the start of the check.
     pub sent_after: Duration,
-    /// How long it took, or has taken so far.
+    /// The duration, so far if it has not ended.
     pub duration: Duration,
-    /// Whether it was made to undo what the check did.
+    /// True if it was made to undo what the check did.
     pub cleanup: bool,
-    /// Which node it went to, from 0; where there is one node only, and for the Controller services, 0.
+    /// The node that it went to, from 0. Always 0 for the Controller services and for a driver with one node.
     pub node: usize,
-    /// Which of the check's workers made it, from 0.
+    /// The worker of the check that made it, from 0.
     pub worker: usize,
     /// The endpoint that it went to, where other programs of this machine can call the driver there.
     pub endpoint: Option<Arc<Endpoint>>,
-    /// What was asked.
+    /// The message that was sent.
     pub request: Message,
-    /// How it ended.
+    /// The end of the call, with the answer if there was one.
     pub outcome: Answer<Message>,
 }
 
@@ -195,7 +194,7 @@ pub struct CallLog {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By number, which grows.
+    /// The calls by their numbers, which grow.
     calls: VecDeque<(u64, CallRecord)>,
     next: u64,
     bytes: usize,
@@ -203,13 +202,13 @@ struct Inner {
     blamed: Vec<Violation>,
     warnings: Vec<Violation>,
     notes: Vec<String>,
-    /// How many tries have begun, of a check that makes several.
+    /// The number of tries that have begun, for a check that makes several.
     tried: u64,
     cut_short: Vec<CutShort>,
     incidents: Vec<(Duration, String)>,
 }
 
-/// What a check said, remarked and lost.
+/// Everything that is recorded of a check.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) calls: Vec<CallRecord>,
@@ -237,7 +236,7 @@ pub(crate) struct Caller {
 pub(crate) struct Ticket(u64);
 
 impl Ticket {
-    /// How many calls of the check were sent before.
+    /// The number of calls that the check sent before this one.
     pub(crate) fn number(self) -> u64 {
         self.0
     }
@@ -248,7 +247,7 @@ impl CallLog {
         Arc::new(CallLog { started: Instant::now(), clock: Clock::start(), inner: Mutex::default() })
     }
 
-    /// Adds a broken rule after which the check goes on.
+    /// Adds a broken rule that did not end the check.
     pub(crate) fn blame(&self, violation: Violation) {
         self.lock().blamed.push(violation);
     }
@@ -263,7 +262,7 @@ impl CallLog {
         self.lock().notes.push(note);
     }
 
-    /// Keeps that so many tries have begun.
+    /// Records that this many tries have begun.
     pub(crate) fn tried(&self, tries: u64) {
         let mut inner = self.lock();
         inner.tried = inner.tried.max(tries);
@@ -285,7 +284,7 @@ impl CallLog {
         self.started
     }
 
-    /// Notes a call before it is sent. Until its end is noted, nobody has waited for its answer.
+    /// Records a call before it is sent. Until its end is recorded, it counts as a call without an answer.
     pub(crate) fn sent(&self, rpc: Rpc, caller: Caller, request: Message) -> Ticket {
         let Caller { node, worker, cleanup, endpoint } = caller;
         let call = CallRecord {
@@ -349,11 +348,11 @@ impl CallLog {
         inner.make_room();
     }
 
-    /// Notes that a worker has given up the calls that it had under way.
+    /// Records that a worker has given up the calls that it had under way.
     pub(crate) fn let_go(&self, worker: usize) {
         let now = self.started.elapsed();
         let mut inner = self.lock();
-        // Those before them have ended, or were given up: a worker makes one after another.
+        // Earlier calls have ended or were given up, because a worker makes one call at a time.
         let under_way =
             inner.calls.iter_mut().rev().map(|(_, call)| call).filter(|call| call.worker == worker);
         for call in under_way.take_while(|call| matches!(call.outcome, Answer::Unknown(NoAnswer::CheckEnded)))
@@ -363,12 +362,12 @@ impl CallLog {
         }
     }
 
-    /// Forgets calls that went unanswered: whoever made them knows why.
+    /// Forgets calls without an answer: the check that made them has explained it.
     pub(crate) fn forget_silence(&self) {
         self.lock().silence = None;
     }
 
-    /// How calls went unanswered, if any did.
+    /// The reason why calls went unanswered, if any did.
     pub(crate) fn silence(&self) -> Option<Silence> {
         self.lock().silence
     }
@@ -422,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_nobody_waited_for_is_told() {
+    fn a_call_without_a_waiting_caller_is_reported() {
         let log = CallLog::new();
         send(&log, "a");
         let recorded = log.take();

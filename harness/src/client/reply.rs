@@ -63,7 +63,7 @@ impl Refusal {
         self
     }
 
-    /// Only warns about another code, because.
+    /// Only warns about another code, for this reason.
     #[must_use]
     pub fn or_warn(mut self, code: Code, because: &'static str) -> Refusal {
         self.tolerated.push((code, because));
@@ -90,7 +90,7 @@ impl<T> Reply<T> {
         Reply { rpc, answer, lacks: None, log }
     }
 
-    /// Makes the response useless to whoever builds on it, unless the field is there.
+    /// Makes the response useless as a precondition, unless the field is there.
     pub(crate) fn needs(mut self, field: &'static str, is_there: impl FnOnce(&T) -> bool) -> Reply<T> {
         if let Answer::Ok(response) = &self.answer
             && !is_there(response)
@@ -100,7 +100,7 @@ impl<T> Reply<T> {
         self
     }
 
-    /// The answer itself, for checks that tell cases apart.
+    /// The answer itself, for checks that treat several answers differently.
     pub fn answer(&self) -> &Answer<T> {
         &self.answer
     }
@@ -109,7 +109,7 @@ impl<T> Reply<T> {
         self.answer
     }
 
-    /// Whether what the call was to make is there.
+    /// States if the object that the call was to make exists.
     pub(crate) fn makes(&self) -> Exists {
         match &self.answer {
             Answer::Ok(_) => Exists::Yes,
@@ -123,7 +123,7 @@ impl<T> Reply<T> {
         }
     }
 
-    /// Which RPC was called.
+    /// The RPC that was called.
     pub fn rpc(&self) -> Rpc {
         self.rpc
     }
@@ -254,7 +254,7 @@ impl<T> Reply<T> {
     }
 }
 
-/// A call that was not done, as far as anybody knows.
+/// A call that was not done, as far as is known.
 struct Failure {
     rpc: Rpc,
     how: Result<Refused, NoAnswer>,

@@ -34,7 +34,8 @@ const OVERSIZED_MAX: usize = 10_000;
 /// Elements looked at of each list.
 const ELEMENTS_MAX: usize = 1_000;
 
-/// A rule for every reply, broken in one place. A place that breaks it again and again is told once.
+/// A reply breaks one of the rules for all replies, in one place. A place that breaks its rule repeatedly is reported
+/// once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResponseBreach {
     /// The rule.
@@ -43,13 +44,13 @@ pub struct ResponseBreach {
     pub rpc: Rpc,
     /// The field, such as `Volume.volume_id`, or the part of the status.
     pub place: String,
-    /// What was there.
+    /// The value that breaks the rule.
     pub actual: String,
     /// Label of the check that made the call; `None` if it was made outside of checks.
     pub check: Option<String>,
-    /// What was asked, as JSON without secrets.
+    /// The request, as JSON without secrets.
     pub request: serde_json::Value,
-    /// What was answered, as JSON or as a status, shortened.
+    /// The answer, as JSON or as a status, shortened.
     pub answer: String,
 }
 
@@ -70,7 +71,7 @@ impl ResponseBreach {
     }
 }
 
-/// What the replies of a run have been found to break.
+/// The rules that replies of this run have broken.
 #[derive(Debug)]
 pub(crate) struct ResponseRules {
     breaches: Mutex<BTreeMap<(&'static str, &'static str, String), ResponseBreach>>,
@@ -78,11 +79,12 @@ pub(crate) struct ResponseRules {
     name_bytes_max: usize,
     /// Secrets of the configuration that stand nowhere by chance, in all their forms.
     secrets: Vec<String>,
-    /// Parts of them.
+    /// Parts of the secrets of the configuration.
     parts: Parts,
-    /// Ids in answers to requests beyond the limits. Whatever else is told of these things may be made of such a request.
+    /// Ids in answers to requests beyond the limits. Later replies about these things prove nothing: an illegal request
+    /// may have caused what they say.
     oversized: Mutex<BTreeSet<String>>,
-    /// What replies have had that only one version of the protocol has, by that version.
+    /// Fields and values seen in replies that only one version of the protocol has, by that version.
     signs: Mutex<BTreeMap<Version, String>>,
     shared_ids: SharedIdRecorder,
 }
@@ -94,7 +96,7 @@ impl Default for ResponseRules {
 }
 
 impl ResponseRules {
-    /// Nothing heard yet, of a driver that is configured so.
+    /// An empty record for a driver of this configuration.
     pub(crate) fn new(config: &Config) -> ResponseRules {
         let secrets = || {
             let all = config.secrets.values().flat_map(|secret| secret.0.values());
@@ -112,12 +114,12 @@ impl ResponseRules {
         }
     }
 
-    /// What replies have had that only one version of the protocol has.
+    /// Fields and values seen in replies that only one version of the protocol has.
     pub(crate) fn signs(&self) -> Vec<(Version, String)> {
         self.signs.lock().iter().map(|(version, sign)| (*version, sign.clone())).collect()
     }
 
-    /// Whether the configuration has a secret that can be told from other text.
+    /// True if a secret of the configuration is long and unusual enough to be recognised in other text.
     pub(crate) fn knows_secrets(&self) -> bool {
         !self.secrets.is_empty()
     }
@@ -142,7 +144,7 @@ impl ResponseRules {
         self.shared_ids.forget_all();
     }
 
-    /// Whoever looks at the reply to this request.
+    /// The observer of the reply to this request.
     pub(crate) fn heard<'a>(&'a self, rpc: Rpc, request: &'a [u8], check: Option<&'a str>) -> Heard<'a> {
         Heard { response_rules: self, rpc, request, check }
     }
@@ -161,14 +163,14 @@ impl Heard<'_> {
     /// caller's: that such a request was accepted is for another check to judge.
     pub(crate) fn message(&self, message: &[u8]) {
         self.response_rules.shared_ids.record(self.rpc, self.request, message, self.check);
-        // The filters of lists may be empty, and what is found is the plugin's all the same.
+        // A list may be filtered by an empty id, so values in its entries never count as copied from the request.
         let request = self.request();
         let legal = request.as_ref().is_none_or(|request| self.is_within_limits(request));
         let lists = Facts::of(self.rpc).is_some_and(Facts::lists);
         let asked = request.filter(|_| !lists);
         if let Some(reflected) = reflect::response(self.rpc, message) {
             let answer = || format!("OK {}", redact::dynamic(reflected.clone()));
-            // What is in publish_context is only recommended to be free of secrets: CTRL-PUBLISH-019.
+            // A secret in publish_context breaks only a recommendation, which is a rule of its own: CTRL-PUBLISH-019.
             let is_context = self.rpc == v1::ControllerPublishVolumeRequest::RPC;
             if !is_context && self.shows_secret(message) {
                 self.note(&req::GEN_SECRET_001, "the response", "the value of a secret".to_owned(), &answer);
@@ -191,35 +193,36 @@ impl Heard<'_> {
 
     /// Looks at an error that the driver sent.
     pub(crate) fn status(&self, status: &Status) {
-        let told = || format!("{} {:?}", code_name(status.code()), hidden::strip(status.message()));
+        let described = || format!("{} {:?}", code_name(status.code()), hidden::strip(status.message()));
         if self.shows_secret(status.message().as_bytes()) {
             self.note(
                 &req::GEN_SECRET_001,
                 "the message of the status",
                 "the value of a secret".to_owned(),
-                &told,
+                &described,
             );
         }
-        // For services that a driver does not register, its gRPC library answers, and some say no more than this.
+        // For services that a driver does not register, its gRPC library answers, and some libraries send no message.
         let by_the_library = status.code() == Code::Unimplemented;
         if status.message().trim().is_empty() && !by_the_library {
-            self.note(&req::GEN_ERR_011, "the message of the status", told(), &told);
+            self.note(&req::GEN_ERR_011, "the message of the status", described(), &described);
         }
         if has_details(status.details()) {
-            self.note(&req::GEN_ERR_013, "the details of the status", told(), &told);
+            self.note(&req::GEN_ERR_013, "the details of the status", described(), &described);
         }
         if status.code() == Code::Unknown {
-            self.note(&req::GEN_ERR_002, "the code of the status", told(), &told);
+            self.note(&req::GEN_ERR_002, "the code of the status", described(), &described);
         }
     }
 
     /// Notes a code on the wire that is none of gRPC's.
     pub(crate) fn odd_code(&self, code: &str) {
-        let told = || format!("grpc-status {code}");
-        self.note(&req::GEN_ERR_002, "the code of the status on the wire", told(), &told);
+        let described = || format!("grpc-status {code}");
+        self.note(&req::GEN_ERR_002, "the code of the status on the wire", described(), &described);
     }
 
-    /// Whether a secret of the configuration stands in a reply, and not because the caller said it in another field as well.
+    /// Returns true if a reply shows a secret of the configuration, and the caller has not put it into another field as
+    /// well.
     fn shows_secret(&self, reply: &[u8]) -> bool {
         // Most runs have none, and every reply comes by here.
         if !self.response_rules.knows_secrets() {
@@ -240,8 +243,8 @@ impl Heard<'_> {
         self.versions(message);
         if message.descriptor().full_name() == "csi.v1.Snapshot" && has_places(message) {
             // A breach only of a driver without the capability, which the check knows.
-            let told = "a topology".to_owned();
-            self.note(&req::MSG_SNAPSHOT_020, "Snapshot.accessible_topology", told, asked.answer);
+            let actual = "a topology".to_owned();
+            self.note(&req::MSG_SNAPSHOT_020, "Snapshot.accessible_topology", actual, asked.answer);
         }
         health::look(message, &mut |rule, place, actual| self.note(rule, place, actual, asked.answer));
         for field in message.descriptor().fields() {
@@ -257,7 +260,7 @@ impl Heard<'_> {
         }
     }
 
-    /// What only one version of the protocol has.
+    /// Records fields and values that only one version of the protocol has.
     fn versions(&self, message: &DynamicMessage) {
         let descriptor = message.descriptor();
         let (version, field) = match descriptor.full_name() {
@@ -293,9 +296,9 @@ impl Heard<'_> {
         }
     }
 
-    /// Whether the strings and maps of a request are as short as the protocol and the user want them, and it is about
-    /// nothing that was made by one where they were not. What answers another one proves nothing about sizes: the driver may
-    /// have made its id of our name.
+    /// Returns true if the strings and maps of a request are within the limits of the protocol and the user, and it
+    /// names no object made by a request beyond them. Other replies prove nothing about sizes: the driver may have
+    /// built an id from a long name of ours.
     fn is_within_limits(&self, request: &DynamicMessage) -> bool {
         !self.is_oversized(request) && request.fields().all(|(field, value)| self.is_short(&field, value))
     }
@@ -311,7 +314,7 @@ impl Heard<'_> {
         }
     }
 
-    /// Whether a message names something that was made by a request beyond the limits.
+    /// Returns true if a message names an object that was made by a request beyond the limits.
     fn is_oversized(&self, message: &DynamicMessage) -> bool {
         let oversized = self.response_rules.oversized();
         let mut is_known = false;
@@ -348,7 +351,8 @@ impl Heard<'_> {
 /// Bytes of the shortest secret that is looked for in replies.
 const SECRET_BYTES_MIN: usize = 12;
 
-/// Whether a secret is found in no reply by chance: it is long, and has digits among its letters, other than a user's name.
+/// Returns true if a secret cannot appear in a reply by chance: it is long, contains digits among its letters, and is
+/// no user name.
 fn is_unlike_anything_else(secret: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| secret.as_bytes().iter().any(kind);
     secret.len() >= SECRET_BYTES_MIN && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
@@ -358,7 +362,7 @@ fn contains(bytes: &[u8], text: &[u8]) -> bool {
     bytes.windows(text.len()).any(|part| part == text)
 }
 
-/// Whether a snapshot says from where it can be used.
+/// Returns true if a snapshot states from where it can be used.
 fn has_places(snapshot: &DynamicMessage) -> bool {
     snapshot
         .get_field_by_name("accessible_topology")
@@ -400,19 +404,19 @@ fn map_bytes(entries: &HashMap<MapKey, Value>) -> usize {
     entries.iter().map(bytes).sum()
 }
 
-/// What is known of the request that a reply answers.
+/// The request that a reply answers.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     /// The request itself, unless it asks for a list.
     message: Option<&'a DynamicMessage>,
-    /// Whether it keeps to the limits of size.
+    /// True if it keeps to the limits of size.
     legal: bool,
-    /// The whole reply, for whoever reads of a breach.
+    /// Returns the whole reply, for the report of a breach.
     answer: &'a dyn Fn() -> String,
 }
 
 impl Asked<'_> {
-    /// Whether the request has this text in its own field of the same name.
+    /// Returns true if the request has this text in its own field of this name.
     fn says(&self, field: &FieldDescriptor, text: &str) -> bool {
         let value = self.message.and_then(|request| request.get_field_by_name(field.name()));
         value.is_some_and(|value| value.as_str() == Some(text))
@@ -425,7 +429,7 @@ fn place(field: &FieldDescriptor) -> String {
     field.full_name().trim_start_matches(&package).trim_start_matches('.').to_owned()
 }
 
-/// `google.rpc.Status`, as far as it tells whether there are details.
+/// The part of `google.rpc.Status` that shows whether there are details.
 #[derive(Clone, PartialEq, prost::Message)]
 struct RpcStatus {
     #[prost(message, repeated, tag = "3")]
@@ -472,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_them_is_told_once() {
+    fn what_is_beyond_them_is_reported_once() {
         let long = v1::GetPluginInfoResponse { vendor_version: "1".repeat(129), ..right() };
         assert_eq!(look(&long, &req::GEN_SIZE_001), ["GetPluginInfoResponse.vendor_version"]);
         let mut large = right();
@@ -513,7 +517,8 @@ mod tests {
         }
     }
 
-    /// How many sizes are found to be wrong in a list that has the volume with an id of 133 bytes which was the answer to this.
+    /// The number of size violations found in a list that returns a volume whose id has 133 bytes, created by this
+    /// request.
     fn wrong_sizes(response_rules: &ResponseRules, request: &v1::CreateVolumeRequest) -> usize {
         let volume = v1::Volume { volume_id: "v".repeat(133), ..Default::default() };
         let made = v1::CreateVolumeResponse { volume: Some(volume.clone()) };
@@ -562,7 +567,7 @@ mod tests {
         let request = v1::CreateVolumeRequest { name: "v".to_owned(), secrets, ..Default::default() };
         show_error(&response_rules, &request, Some("a/check"), &Status::unknown("why?"));
         show_error(&response_rules, &request, Some("another"), &Status::unknown("why again?"));
-        let [breach] = &response_rules.breaches(&req::GEN_ERR_002)[..] else { panic!("told once") };
+        let [breach] = &response_rules.breaches(&req::GEN_ERR_002)[..] else { panic!("reported once") };
         assert_eq!(breach.check.as_deref(), Some("a/check"));
         assert_eq!(breach.answer, "UNKNOWN \"why?\"");
         let request = breach.request.to_string();
@@ -605,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn details_are_told_from_a_repeated_status() {
+    fn details_differ_from_a_repeated_status() {
         let with = RpcStatus { details: vec![prost_types::Any::default()] };
         assert!(has_details(&with.encode_to_vec()));
         assert!(has_details(&[0xff]));

@@ -16,15 +16,17 @@ use crate::spec::verdict::Stop;
 
 /// Times that a call to be judged is made while the driver says "not now".
 const JUDGED_TRIES_MAX: u32 = 6;
-/// The same where "not now" may be meant for ever: something is used up, or the driver has never said anything else.
+/// Times that a call to be judged is made when "not now" may last for ever: a resource is used up, or the driver has
+/// never said anything else.
 const EXHAUSTED_TRIES_MAX: u32 = 3;
 /// Times that a call to build on is made although no answer came.
 const UNANSWERED_TRIES_MAX: u32 = 3;
 
-/// A call that nobody has sent yet.
+/// A call that was not sent yet.
 ///
-/// Awaited, it is sent to be judged, and sent again a few times while the driver only says "not now" (`ABORTED`,
-/// `UNAVAILABLE`, `RESOURCE_EXHAUSTED`): that says nothing about the request. [`PendingCall::once`] sends it a single time.
+/// When awaited, it is sent to be judged, and sent again a few times while the driver only says "not now" (`ABORTED`,
+/// `UNAVAILABLE`, `RESOURCE_EXHAUSTED`): that says nothing about the request. [`PendingCall::once`] sends it a single
+/// time. [`PendingCall::setup`] is for calls that only prepare, and as patient as an orchestrator.
 /// [`PendingCall::setup`] is for calls that only prepare, and as patient as an orchestrator.
 #[must_use = "a call is sent only when it is awaited"]
 pub struct PendingCall<'a, T> {
@@ -106,7 +108,7 @@ impl<'a, T: Send + 'a> PendingCall<'a, T> {
     }
 }
 
-/// How often a call was sent, and whether it is sent again.
+/// Counts how often a call was sent, and decides if it is sent again.
 struct Tries<'a> {
     session: &'a Session,
     rpc: Rpc,
@@ -119,7 +121,8 @@ impl<'a> Tries<'a> {
         Tries { session: call.session, rpc: call.rpc, pauses: Pauses::default(), unanswered: 0 }
     }
 
-    /// Whether a call that prepares is sent again, to a driver that has had the time to settle by then; if so, after a pause.
+    /// Returns true, after a pause, if a call that prepares is to be sent again. A driver has time to settle until
+    /// `settled`.
     fn go_on(&mut self, ended: Answer<()>, settled: Instant) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let patience = self.session.patience();
@@ -148,13 +151,14 @@ impl<'a> Tries<'a> {
         })
     }
 
-    /// The same for a call that is judged.
+    /// Returns true, after a pause, if a call that is judged is to be sent again.
     fn go_on_judging(&mut self, ended: Answer<()>, most: u32) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let tries_max = match &ended {
                 Answer::Refused(refused) if refused.code == Code::ResourceExhausted => EXHAUSTED_TRIES_MAX,
                 Answer::Refused(refused) if !effect::is_not_now(self.rpc.method, refused.code) => 0,
-                // What is still going on then must not be: that takes all the tries to know.
+                // An operation that is still pending after all tries breaks a rule, so it takes all of them to accuse
+                // the driver.
                 Answer::Refused(refused) if refused.code == Code::Aborted => JUDGED_TRIES_MAX,
                 Answer::Refused(_) => most,
                 Answer::Ok(()) | Answer::Unknown(_) => 0,

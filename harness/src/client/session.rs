@@ -26,7 +26,7 @@ use crate::spec::verdict::{CheckResult, CutShort, Stop, Violation};
 const STREAM_MESSAGES_MAX: usize = 100_000;
 /// Questions that a driver is asked at least before it counts as one that does not settle.
 const LOOKS_MIN: u32 = 6;
-/// Pauses longer than this are told to whoever watches the run.
+/// Pauses longer than this are shown to those who watch the run.
 const WORTH_A_WORD: Duration = Duration::from_millis(100);
 
 /// Looks at the driver after each call of a check.
@@ -35,7 +35,7 @@ pub(crate) trait AfterCall: fmt::Debug + Send + Sync {
     /// Looks at it after this call.
     async fn after(&self, log: &CallLog, call: Ticket);
 
-    /// The RPC whose plain call fails by now: no more calls of the check need be made then.
+    /// The RPC whose plain call fails by now: the check need not make any more calls then.
     async fn lost(&self) -> Option<Rpc>;
 }
 
@@ -55,20 +55,20 @@ pub struct Session {
     node: usize,
     worker: usize,
     cleanup: bool,
-    /// In place of those that are configured.
+    /// Secrets that replace the configured ones.
     secrets: Option<Arc<Secret>>,
     probe: Option<Arc<dyn AfterCall>>,
     observer: Option<Arc<dyn CallObserver>>,
 }
 
-/// How the response to a request is read.
+/// The way in which the response to a request is read.
 #[derive(Clone, Copy)]
 enum Reading {
     /// One message.
     One(Form),
-    /// A stream, of which so many messages are read.
+    /// A stream, of which at most this many messages are read.
     Stream(Form, usize),
-    /// As bytes, whatever they are.
+    /// Bytes that are not decoded.
     Unread,
 }
 
@@ -77,10 +77,10 @@ struct Sent {
     rpc: Rpc,
     ticket: Ticket,
     at: Instant,
-    /// The time that such calls have, and what the check has left of it.
+    /// The full time limit of such a call, and the part of it that the check has left.
     whole: Duration,
     limit: Duration,
-    /// How often connections were broken by then.
+    /// The number of broken connections when it was sent.
     breaks: u64,
 }
 
@@ -102,7 +102,7 @@ impl Session {
         }
     }
 
-    /// The same, with a look at the driver after each call.
+    /// A session that looks at the driver after each call.
     pub(crate) fn probed_by(self, probe: Option<Arc<dyn AfterCall>>) -> Session {
         Session { probe, ..self }
     }
@@ -123,17 +123,17 @@ impl Session {
         Session { observer: Some(observer), ..self.clone() }
     }
 
-    /// The same, with another node behind the calls of the Node service.
+    /// A session that sends calls of the Node service to another node.
     pub(crate) fn at_node(&self, node: usize) -> Session {
         Session { node, ..self.clone() }
     }
 
-    /// The same, with these secrets instead of those that are configured.
+    /// A session that sends these secrets instead of the configured ones.
     pub(crate) fn with_secrets(&self, secrets: Option<Arc<Secret>>) -> Session {
         Session { secrets, ..self.clone() }
     }
 
-    /// The same as one of several callers, told apart in the record of its calls.
+    /// The session of one of several callers, whose calls are recorded under its number.
     pub(crate) fn of_worker(&self, worker: usize) -> Session {
         Session { worker, ..self.clone() }
     }
@@ -147,7 +147,7 @@ impl Session {
         &self.target
     }
 
-    /// What the user has set.
+    /// The user's settings.
     pub fn config(&self) -> &Config {
         self.target.config()
     }
@@ -157,29 +157,29 @@ impl Session {
         &self.check
     }
 
-    /// Time left.
+    /// The time that is left.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// How long the driver may take to settle, within the time left.
+    /// The time in which the driver has to settle, at most the time left.
     pub fn settle_limit(&self) -> Duration {
         self.patience().settle_limit(self.config().time_limits.settle_ms).min(self.remaining())
     }
 
-    /// The same for some things, by what other waits for them have shown.
+    /// The time in which the driver has to make these changes, considering earlier waits for them.
     pub fn settle_limit_of(&self, what: &[Settles]) -> Duration {
         let configured_ms = self.config().time_limits.settle_ms;
         let limits = what.iter().map(|what| self.patience().settle_limit_of(*what, configured_ms));
         limits.max().unwrap_or_default().min(self.remaining())
     }
 
-    /// Notes that the caller has given up the calls that it had under way: it waits for their answers no more.
+    /// Records that the caller has given up the calls that it had under way, and does not await their answers any more.
     pub fn let_go(&self) {
         self.log.let_go(self.worker);
     }
 
-    /// Waits for a call as a caller does that gives it up after so long.
+    /// Waits for a call as a caller does that gives it up after this time.
     pub async fn give_up_after<T>(&self, limit: Duration, call: impl IntoFuture<Output = T>) -> Option<T> {
         let answered = tokio::time::timeout(limit, call.into_future()).await.ok();
         if answered.is_none() {
@@ -192,7 +192,7 @@ impl Session {
         &self.target.patience
     }
 
-    /// Where the paths of this session's node are made.
+    /// The place where paths of this session's node are made.
     pub(crate) fn paths(&self) -> &Paths {
         self.target.node(self.node).paths()
     }
@@ -201,13 +201,13 @@ impl Session {
         self.node
     }
 
-    /// Breaks all connections to the driver, as if the caller had died, and waits until others stand. Whatever is under way
-    /// gets no answer, so that only checks that run alone may do this.
+    /// Breaks all connections to the driver, as if the caller had died, and waits until new ones stand. Calls under way
+    /// get no answer, so that only checks that run alone may do this.
     pub async fn break_connections(&self) {
         self.target.break_connections(self.remaining()).await;
     }
 
-    /// The same, where nobody may be there any more who answers: whether somebody does within the limit.
+    /// Breaks all connections when the driver may be gone. Returns true if it answers again within the limit.
     pub async fn break_connections_within(&self, limit: Duration) -> bool {
         self.target.break_connections(limit.min(self.remaining())).await
     }
@@ -259,8 +259,8 @@ impl Session {
         })
     }
 
-    /// A call that is answered by a stream, of which so many messages are read at the most. Then it is cut off, as by a caller
-    /// that goes away.
+    /// Makes a call that is answered by a stream, and reads at most this many messages. The stream is then cut off, as
+    /// by a caller that goes away.
     pub fn stream_up_to<Q>(
         &self,
         mut request: Q,
@@ -292,30 +292,30 @@ impl Session {
         })
     }
 
-    /// A call with a request that is sent byte for byte, whether or not it is one; the response is not read either. It is
-    /// sent a single time. What it makes nobody undoes.
+    /// Sends a request byte for byte, whether or not it is a valid one; the response is not decoded either. It is sent
+    /// a single time, and what it makes is not undone.
     pub async fn call_bytes(&self, rpc: Rpc, bytes: Vec<u8>) -> Reply<Vec<u8>> {
         let received = self.recorded(rpc.service, rpc, bytes, Reading::Unread).await;
         received.map(|received| received.messages.first().cloned().unwrap_or_default())
     }
 
-    /// Takes calls that went unanswered so far on the check's own account: it tells of them itself, whether or not the driver
-    /// has died of one, and has it back before it ends.
+    /// From here on, the check itself reports calls without an answer, whether or not the driver has died of one. It
+    /// also brings the driver back before it ends.
     pub fn expect_no_answer(&self) {
         self.log.forget_silence();
     }
 
-    /// Reports a broken rule, and goes on: what lies behind it can still be judged. In the end the gravest of all is what came
-    /// of the check.
+    /// Reports a broken rule without ending the check, because what follows can still be judged. The gravest of all
+    /// violations becomes the outcome of the check.
     pub fn blame(&self, violation: Violation) {
         self.log.blame(violation);
     }
 
-    /// Goes on after a broken rule, where the rest can be judged without it. A refusal stops the check all the same, since it
-    /// may prove nothing.
+    /// Records a broken rule without ending the check, where the rest can be judged without it. A refusal stops the
+    /// check all the same, since it may prove nothing.
     ///
     /// # Errors
-    /// Whatever else stops a check.
+    /// Anything that stops a check other than a violation.
     pub fn beyond(&self, judged: CheckResult) -> CheckResult {
         match judged {
             Err(Stop::Violation(violation)) if violation.refused.is_none() => {
@@ -331,7 +331,7 @@ impl Session {
         self.log.warn(warning);
     }
 
-    /// Tells whoever watches the run something that is no verdict, such as how much was tried.
+    /// Shows those who watch the run something that is no verdict, such as how much was tried.
     pub fn note(&self, note: impl Into<String>) {
         self.log.note(note.into());
     }
@@ -341,7 +341,8 @@ impl Session {
         self.target.tally.paused(rpc, pause);
     }
 
-    /// Says how far it is, for who waits: which of so many, if that is known, it does now.
+    /// Shows the progress of the check: its stage, the number of the current try, and the number of all tries if it is
+    /// known.
     pub fn stage(&self, what: &'static str, number: u64, of: Option<u64>) {
         self.log.tried(number);
         self.target().stages.set(self.label(), Stage { what, number, of });
@@ -354,10 +355,10 @@ impl Session {
     }
 
     /// Asks again until the driver has settled, and returns `None` if it has not within its time: `time-limits:
-    /// settle-ms`, or less where other checks have waited for the same.
+    /// settle-ms`, or less after earlier waits for this change.
     ///
     /// # Errors
-    /// Whatever the question fails with.
+    /// Any error of the question.
     pub async fn eventually<T, F>(&self, what: Settles, mut ask: impl FnMut() -> F) -> Result<Option<T>, Stop>
     where
         F: Future<Output = Result<Option<T>, Stop>>,
@@ -390,7 +391,7 @@ impl Session {
         }
     }
 
-    /// Waits for so long, or until the time of the check is up: of all that is waited for this thing, at the most `longest`.
+    /// Waits for this time, or until the time of the check is over. All waits for this change last `longest` at most.
     pub fn wait(&self, what: Settles, pause: Duration, longest: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let pause = pause.min(self.remaining());
@@ -408,7 +409,7 @@ impl Session {
         self.wait(what, pause, until.saturating_duration_since(Instant::now()).max(pause)).await;
     }
 
-    /// Tells something that happens between two calls and is none, such as that mounts are taken away.
+    /// Records something that happens between two calls and is none, such as that mounts are taken away.
     pub fn happened(&self, what: impl Into<String>) {
         self.log.happened(what.into());
     }
@@ -510,7 +511,7 @@ impl Session {
         if matches!(answer, Answer::Unknown(NoAnswer::Timeout(_))) && sent.limit == sent.whole {
             self.patience().kept_silent(rpc);
         }
-        // How long a driver reads out what it knows says nothing of how long it goes on with what it was asked to change.
+        // A read may take long without any change being under way, so only calls that change something count here.
         if matches!(answer, Answer::Ok(_)) && effect::changes(rpc) {
             self.patience().took(took);
         }

@@ -1,4 +1,4 @@
-//! What a check spends its time on, beside the calls that it is about.
+//! Measures how much of its time a check spends on anything but the calls that it judges.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use csi_proto::lock::Mutex;
 /// A part of the work of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
-    /// What it is about.
+    /// The calls that the check judges.
     #[default]
     Checking,
     /// Making small what has gone wrong.
@@ -18,16 +18,16 @@ pub enum Part {
     Undoing,
 }
 
-/// How long a check was at its parts. What is left of its time it was at what it is about.
+/// The time that a check spent on each part of its work. The rest of its time went into the calls that it judges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeSpent {
-    /// At making small what had gone wrong.
+    /// Time spent on shortening a failing case.
     pub shrinking: Duration,
-    /// At looking once more, with all the time that a driver may need.
+    /// Time spent on looking once more, with all the time that a driver may need.
     pub confirming: Duration,
-    /// At undoing what it had made.
+    /// Time spent on undoing.
     pub undoing: Duration,
-    /// Of all its time: in pauses, for a driver to get ready or to catch up.
+    /// Time spent in pauses, while the driver got ready or caught up. It is contained in the other times.
     pub waiting: Duration,
 }
 

@@ -1,18 +1,18 @@
-//! How far the checks are that run, for those who wait for them.
+//! Collects how far the running checks are, for those who watch the run.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use csi_proto::lock::Mutex;
 
-/// How far a check is.
+/// The stage that a check has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// What it does, such as `sequence`.
+    /// The name of the stage, such as `sequence`.
     pub what: &'static str,
-    /// Which one it does, from 1; 0 where there is no number.
+    /// The number of the current one, from 1; 0 where there is no number.
     pub number: u64,
-    /// How many there are at the most, if that is known.
+    /// The largest number, if it is known.
     pub of: Option<u64>,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// The stages of all checks that run and have told theirs, by label.
+/// How far each running check is, by label, for checks that have reported a stage.
 #[derive(Debug, Default)]
 pub(crate) struct Stages(Mutex<BTreeMap<String, Stage>>);
 

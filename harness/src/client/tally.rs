@@ -1,4 +1,5 @@
-//! How often each RPC was called over a whole run, how that ended, and how long it took: numbers, whatever the number of calls.
+//! Counts, over a whole run, how often each RPC was called, how the calls ended and how long they took. Its size does
+//! not depend on the number of calls.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::answer::Answer;
 
-/// Times are told apart by this many steps between a time and its double, so that none is off by more than a 16th.
+/// Number of steps between a time and its double. The step is the resolution of the histogram, so no time is off by
+/// more than a 16th.
 const STEPS: usize = 16;
 /// Bits of a step.
 const STEP_BITS: usize = STEPS.ilog2() as usize;
@@ -20,24 +22,24 @@ const STEP_BITS: usize = STEPS.ilog2() as usize;
 /// The calls of one RPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcCalls {
-    /// Which RPC.
+    /// The RPC that was called.
     pub rpc: Rpc,
     /// Calls that the driver did.
     pub done: u64,
     /// Calls that it refused.
     pub refused: u64,
-    /// Calls that nobody knows the end of.
+    /// Calls whose end is unknown.
     pub unanswered: u64,
-    /// How long those took that it did.
+    /// Durations of the calls that the driver has done.
     pub times: Times,
     /// The longest write of a workload beside such a call, where there was one.
     pub longest_pause: Option<Duration>,
 }
 
-/// How long calls took.
+/// A histogram of the durations of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// How many took about as long as the number of the place says. A time of 64 bits has one of a thousand places.
+    /// The number of calls in each step of the histogram. A time of 64 bits falls into one of a thousand steps.
     places: Vec<u64>,
     longest_us: u64,
 }
@@ -48,8 +50,7 @@ impl Times {
         self.add_step(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), 1);
     }
 
-    /// The time that so many hundredths of the calls did not exceed, by no more than a 16th too long; nothing where there is
-    /// no call.
+    /// A time that this percentage of the calls did not exceed, too long by a 16th at most; zero if there is no call.
     pub fn percentile(&self, percent: u64) -> Duration {
         let calls = self.places.iter().fold(0, |sum: u64, calls| sum.saturating_add(*calls));
         let wanted = calls.saturating_mul(percent.min(100)).div_ceil(100).max(1);
@@ -61,8 +62,8 @@ impl Times {
         Duration::from_micros(place.map_or(0, longest).min(self.longest_us))
     }
 
-    /// The same calls again, as longest time of a step, in microseconds, and number of calls in it: what can be added up with
-    /// those of others.
+    /// The histogram as longest time of a step, in microseconds, and number of calls in it, so that several can be
+    /// added up.
     pub fn steps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let some = self.places.iter().enumerate().filter(|(_, calls)| **calls > 0);
         some.map(|(place, calls)| (longest(place).min(self.longest_us), *calls))
@@ -123,7 +124,7 @@ impl fmt::Display for FirstFailure {
     }
 }
 
-/// Counts, while the run goes on.
+/// Counts the calls of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     rpcs: Mutex<BTreeMap<&'static str, Counted>>,
@@ -254,14 +255,14 @@ mod tests {
         tally.add("a", rpc, &refused(tonic::Code::NotFound), Duration::ZERO);
         tally.add("b", rpc, &refused(tonic::Code::Internal), Duration::ZERO);
         tally.add("c", rpc, &refused(tonic::Code::Internal), Duration::ZERO);
-        let told = "b: Probe ended with INTERNAL \"no\", and none succeeded after it";
-        assert_eq!(first("INTERNAL").as_deref(), Some(told));
+        let expected = "b: Probe ended with INTERNAL \"no\", and none succeeded after it";
+        assert_eq!(first("INTERNAL").as_deref(), Some(expected));
         tally.add("d", rpc, &Answer::Ok(()), Duration::ZERO);
         assert_eq!((first("INTERNAL"), first("NOT_FOUND")), (None, None));
     }
 
     #[test]
-    fn the_three_ends_are_told_apart() {
+    fn the_three_ends_are_distinguished() {
         let tally = Tally::default();
         let rpc = v1::ProbeRequest::RPC;
         tally.add("a", rpc, &Answer::Ok(()), Duration::from_micros(5));

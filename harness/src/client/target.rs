@@ -45,7 +45,7 @@ const RESTART_MAX: Duration = Duration::from_secs(300);
 const MADE_MAX: usize = 100_000;
 /// Time to be back for a driver that the run cannot start.
 const UNATTENDED: Duration = Duration::from_secs(10);
-/// Time to answer for one that was waited for in vain since the same start.
+/// The time in which a driver that did not answer since its last start has to answer a last call.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// The driver under test.
@@ -57,12 +57,12 @@ pub struct Target {
     controller: Option<Peer>,
     info: v1::GetPluginInfoResponse,
     capabilities: Capabilities,
-    /// What it advertises beside that, of later versions than it is judged by.
+    /// Capabilities that the driver advertises although the versions that it is judged by do not have them.
     hidden: BTreeSet<Capability>,
     services: BTreeSet<Service>,
     remarks: Vec<String>,
     pub(crate) names: Names,
-    /// Where the driver wants volumes to be larger than those made at first.
+    /// The sizes that the driver demands if it rejects the first size that volumes are made with.
     grown_bytes: [OnceLock<i64>; 2],
     /// Ids and paths, and the checks that made them.
     made: Mutex<BTreeMap<String, String>>,
@@ -78,26 +78,26 @@ pub struct Target {
     faults: Faults,
     proxies: Vec<Proxy>,
     pub(crate) read_back: ReadBack,
-    /// How often the breaking of connections from here has begun or ended: odd while they break.
+    /// The number of times that the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
     logbook: Option<Arc<Logbook>>,
     /// Decided once, when a run begins.
     ownership: OnceLock<Ownership>,
     /// The directory in which the driver was seen to keep its files.
     directory: OnceLock<PathBuf>,
-    /// What it kept when it did not start any more.
+    /// The states with which it did not start any more.
     ruined: Arc<Mutex<CorruptState>>,
 }
 
-/// Which volumes and snapshots of the driver belong to this run.
+/// Decides which volumes and snapshots of the driver belong to this run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ownership {
-    /// Those with a name or an id of the run: others may use the back end at the same time.
+    /// Objects with a name or an id of the run: others may use the back end at the same time.
     #[default]
     WhatIsNamed,
-    /// Those that were not there when the run began: with `--exclusive`, nobody else makes any.
+    /// Objects that were not there when the run began: with `--exclusive`, nothing else makes any.
     WhatIsNew,
-    /// All of them: nobody else calls the driver, and its lists were empty when the run began.
+    /// All objects: nothing else calls the driver, and its lists were empty when the run began.
     Everything,
 }
 
@@ -107,23 +107,23 @@ pub struct Node {
     peer: Peer,
     id: Option<String>,
     paths: Paths,
-    /// Whether it is known that the tests see the driver's files.
+    /// True if it is known that the tests see the driver's files.
     sees_files: AtomicBool,
 }
 
 impl Node {
-    /// Where it listens.
+    /// The endpoint of its Node service.
     pub fn endpoint(&self) -> &Endpoint {
         &self.peer.endpoint
     }
 
-    /// What NodeGetInfo answered, which is asked only where there are several nodes.
+    /// The node id of NodeGetInfo, which is called only if there are several nodes.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// Whether the tests are known to see what the driver does to files on this node: they have its mount namespace and its root
-    /// directory, or a command of the user looks where the driver is.
+    /// Returns true if the tests are known to see what the driver does to files on this node: they have its mount
+    /// namespace and its root directory, or a command of the user looks where the driver is.
     pub async fn shares_files(&self) -> bool {
         match self.paths.commands() {
             Some(commands) => commands.check_path_command.is_some(),
@@ -131,7 +131,7 @@ impl Node {
         }
     }
 
-    /// The same where the tests look themselves, asked once.
+    /// Returns true if the tests themselves see the driver's files. The answer is found out once.
     pub(crate) async fn sees_files(&self) -> bool {
         let sees = self.sees_files.load(Ordering::Relaxed)
             || (self.paths.commands().is_none() && self.shares_files().await);
@@ -139,7 +139,7 @@ impl Node {
         sees
     }
 
-    /// Whether the mounts of the driver, which is another process, are in the mount table of the tests.
+    /// Returns true if mounts of the driver, which is another process, appear in the mount table of the tests.
     pub(crate) async fn shares_mounts(&self) -> bool {
         let listener = mounts::listener(self.endpoint()).await;
         let is_here = |pid| u32::try_from(pid) == Ok(std::process::id());
@@ -189,7 +189,7 @@ impl Drop for Breaking<'_> {
     }
 }
 
-/// Why there is no driver to test.
+/// The reasons why there is no driver to test.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// No endpoint was given.
@@ -207,20 +207,20 @@ pub enum TargetError {
     /// A proxy to the back end cannot be started.
     #[error("failed to listen at {listen} for --backend-proxy")]
     Proxy {
-        /// Where it was to listen.
+        /// The address where the proxy was to listen.
         listen: String,
-        /// Why it cannot.
+        /// The error of listening there.
         source: std::io::Error,
     },
     /// The driver's process ended at once.
-    #[error("the driver ended before it answered ({status}){}", told(.printed))]
+    #[error("the driver ended before it answered ({status}){}", printed_last(.printed))]
     Ended {
-        /// How.
+        /// The exit status of its process.
         status: ExitStatus,
         /// The last lines that it printed, if they are known.
         printed: Vec<String>,
     },
-    /// There is no place for target and staging paths.
+    /// No directory for target and staging paths can be made.
     #[error(
         "failed to make a directory for target and staging paths; choose one with --mount-dir and --staging-dir"
     )]
@@ -228,11 +228,11 @@ pub enum TargetError {
     /// Something answers, but not as a CSI driver does.
     #[error("{endpoint} accepts connections but does not answer as a CSI driver: {rpc}: {problem}")]
     NotADriver {
-        /// Which endpoint.
+        /// The endpoint that was dialled.
         endpoint: Endpoint,
-        /// Which call failed.
+        /// The call that failed.
         rpc: Rpc,
-        /// How.
+        /// The reason why it failed.
         problem: String,
     },
 }
@@ -247,7 +247,7 @@ async fn start_proxies(config: &Config) -> Result<Vec<Proxy>, TargetError> {
     Ok(proxies)
 }
 
-fn told(printed: &[String]) -> String {
+fn printed_last(printed: &[String]) -> String {
     let lines: String = printed.iter().map(|line| format!("\n  {line}")).collect();
     if lines.is_empty() { lines } else { format!("; it printed last:{lines}") }
 }
@@ -262,11 +262,11 @@ impl Target {
         Target::reach(config, None, proxies).await
     }
 
-    /// The same for a driver in this process, whose services are called without a socket: for who makes millions of calls. Each node
-    /// has an endpoint that it goes by, and nobody listens there. The first one has the Controller services, too.
+    /// Connects to a driver in this process, whose services are called without a socket, for users who make millions of
+    /// calls. Each node has an endpoint only as its name. The first one has the Controller services, too.
     ///
     /// # Errors
-    /// As for [`Target::connect`].
+    /// Those of [`Target::connect`].
     pub async fn of_services(
         nodes: Vec<(Endpoint, Routes)>,
         mut config: Config,
@@ -279,10 +279,10 @@ impl Target {
         Target::ask(config, None, Vec::new(), nodes, None).await
     }
 
-    /// The same for a driver that the run may end and start. It is started if it is not running.
+    /// Connects to a driver that the run may end and start. It is started if it is not running.
     ///
     /// # Errors
-    /// The driver cannot be started or ends at once; and as for [`Target::connect`].
+    /// The driver cannot be started or ends at once; and those of [`Target::connect`].
     pub async fn connect_to(driver: Driver, config: Config) -> Result<Arc<Target>, TargetError> {
         let proxies = start_proxies(&config).await?;
         driver.start().await?;
@@ -375,7 +375,7 @@ impl Target {
         })
     }
 
-    /// A driver that nobody here calls: it has no endpoint and no node, and nothing is known of it but its name.
+    /// A driver that is not called from here: it has no endpoint and no node, and only its name is known.
     fn elsewhere(config: Config, elsewhere: Elsewhere) -> Arc<Target> {
         let info = v1::GetPluginInfoResponse { name: elsewhere.driver, ..Default::default() };
         Arc::new(Target::unasked(config, info))
@@ -420,12 +420,12 @@ impl Target {
         &self.proxies
     }
 
-    /// What the user has set.
+    /// The user's settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Where the driver is, for people: its first endpoint, or the place where others call it.
+    /// The place of the driver, for people: its first endpoint, or the place where others call it.
     pub fn place(&self) -> String {
         match &self.config.elsewhere {
             Some(elsewhere) => elsewhere.place.clone(),
@@ -446,9 +446,9 @@ impl Target {
         self.config.expand_size_bytes.map_or(made.saturating_mul(2), |expanded| expanded.max(made))
     }
 
-    /// Has volumes for such access made larger from now on.
+    /// Makes later volumes for this access type larger.
     pub(crate) fn grow_to(&self, access: AccessType, bytes: i64) {
-        // Once in the life of a target is enough.
+        // The first size that works is kept.
         let _ = self.grown_bytes[access as usize].set(bytes);
     }
 
@@ -457,12 +457,12 @@ impl Target {
         self.driver.as_ref()
     }
 
-    /// Whether nobody else calls the driver: the run has started it, or the user says so.
+    /// Returns true if nothing else calls the driver: the run has started it, or the user says so.
     pub fn is_owned(&self) -> bool {
         self.config.exclusive || self.driver().is_some_and(Driver::is_started_here)
     }
 
-    /// The last lines that the driver has printed, as far as the run hears them.
+    /// The last lines that the driver has printed, if the run gets its output.
     pub fn last_lines(&self) -> Vec<String> {
         self.driver.as_ref().map(Driver::last_lines).unwrap_or_default()
     }
@@ -505,22 +505,22 @@ impl Target {
         &self.nodes[number]
     }
 
-    /// What GetPluginInfo answered; empty where it was refused, which a check of the suite reports.
+    /// The answer of GetPluginInfo. Empty if it was refused, which a check of the suite reports.
     pub fn info(&self) -> &v1::GetPluginInfoResponse {
         &self.info
     }
 
-    /// What the driver advertises.
+    /// The capabilities that the driver advertises.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
 
-    /// Whether the driver advertises it, and is judged by a version that does not have it.
+    /// Returns true if the driver advertises the capability, and is judged by a version that does not have it.
     pub(crate) fn hides(&self, capability: Capability) -> bool {
         self.hidden.contains(&capability)
     }
 
-    /// Those of the capabilities that a version has which the driver is judged by.
+    /// The capabilities that exist in a version by which the driver is judged.
     pub(crate) fn known_of(&self, some: &[Capability]) -> impl Iterator<Item = Capability> {
         let judged = self.judged();
         some.iter()
@@ -528,7 +528,7 @@ impl Target {
             .filter(move |one| judged.versions.iter().any(|version| one.versions().has(*version)))
     }
 
-    /// By which version of the protocol the driver is judged, as far as it shows by now.
+    /// The versions of the protocol by which the driver is judged, as far as they are known by now.
     pub fn judged(&self) -> Judged {
         let advertised = self
             .capabilities
@@ -538,12 +538,12 @@ impl Target {
         Judged::by(self.config.csi_version, &signs)
     }
 
-    /// Whether an endpoint serves the service.
+    /// Returns true if an endpoint serves the service.
     pub fn serves(&self, service: Service) -> bool {
         self.services.contains(&service)
     }
 
-    /// Where it is noted what there is to undo.
+    /// The file that lists what is not yet undone.
     pub(crate) fn logbook(&self) -> Option<&Arc<Logbook>> {
         self.logbook.as_ref()
     }
@@ -553,32 +553,32 @@ impl Target {
         &self.remarks
     }
 
-    /// Whether the configuration has a secret that is looked for in all replies.
+    /// Returns true if the configuration has a secret that is looked for in all replies.
     pub fn looks_for_secrets(&self) -> bool {
         self.response_rules.knows_secrets()
     }
 
-    /// Whether the driver has done such a call in this run.
+    /// Returns true if the driver has done such a call in this run.
     pub fn has_done(&self, rpc: Rpc) -> bool {
         self.tally.calls_of(rpc).is_some_and(|calls| calls.done > 0)
     }
 
-    /// Whether the driver has refused such a call in this run.
+    /// Returns true if the driver has refused such a call in this run.
     pub fn has_refused(&self, rpc: Rpc) -> bool {
         self.tally.calls_of(rpc).is_some_and(|calls| calls.refused > 0)
     }
 
-    /// Where replies of this run, to whichever call, broke a rule that holds for all of them.
+    /// The replies of this run that broke a rule for all replies.
     pub fn breaches(&self, requirement: &Requirement) -> Vec<ResponseBreach> {
         self.response_rules.breaches(requirement)
     }
 
-    /// What the run has found published otherwise than it was asked for.
+    /// The volumes that were published otherwise than they were asked for in this run.
     pub fn mismatches(&self) -> Vec<Mismatch> {
         self.read_back.mismatches()
     }
 
-    /// Faults that the checks of this run tell.
+    /// Faults that the checks of this run have reported.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
@@ -623,18 +623,18 @@ impl Target {
         self.wait_until_alive(limit.min(alive)).await.is_some()
     }
 
-    /// How often the breaking of connections from here has begun or ended.
+    /// The number of times that the breaking of connections from here has begun or ended.
     pub(crate) fn breaks(&self) -> u64 {
         self.breaks.load(Ordering::SeqCst)
     }
 
-    /// Whether connections were broken from here since `breaks` was asked for, or were being broken then.
+    /// Returns true if connections were broken from here since `breaks` was asked for, or were being broken then.
     pub(crate) fn reconnected_since(&self, breaks: u64) -> bool {
         breaks % 2 == 1 || self.breaks() != breaks
     }
 
-    /// Whether the driver still answers within `time-limits: alive-ms`: any gRPC status counts. It is not Probe that is
-    /// asked, since that may hang with the storage behind a driver that is well.
+    /// Returns true if the driver still answers within `time-limits: alive-ms`: any gRPC status counts. Probe is not
+    /// called, since it may hang with the storage behind a driver that is well.
     pub fn is_alive(&self) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let answers = |transport: Transport| async {
@@ -684,8 +684,8 @@ impl Target {
         }
     }
 
-    /// How long the driver may take until it is back: `time-limits: restart-ms`, or else what follows from the starts that
-    /// were seen.
+    /// The time in which the driver has to be back: `time-limits: restart-ms`, or else a time that follows from the
+    /// starts that were seen.
     pub fn restart_limit(&self) -> Duration {
         let limits = &self.config.time_limits;
         let from_starts = || match &self.driver {
@@ -731,8 +731,8 @@ impl Target {
         })
     }
 
-    /// Which of the driver's objects belong to this run. It is decided by what there was when the run began, so that what one check
-    /// leaves behind does not make the next one unsure.
+    /// Decides which of the driver's objects belong to this run. This depends on what existed when the run began, so
+    /// that what one check leaves behind does not change the decision for the next one.
     pub fn ownership(&self) -> Ownership {
         self.ownership.get().copied().unwrap_or_default()
     }
@@ -758,12 +758,12 @@ impl Target {
         }
     }
 
-    /// Starts a driver that does not start any more with what it keeps, as a new one. Its state, which the check
-    /// has left, is put aside. Returns what has become of it.
+    /// Starts a driver that does not start any more with an empty state. The state that the check has left is kept
+    /// elsewhere. Returns its new place.
     ///
     /// # Errors
-    /// Why it is not started: the run has not started it, it had something before the run, no `state-dir` is set, or it does not
-    /// start with an empty one either.
+    /// Says why the driver is not started: the run has not started it, it had something before the run, no `state-dir`
+    /// is set, or it does not start with an empty state either.
     pub async fn start_afresh(&self, check: &str) -> Result<Aside, String> {
         let driver = self.driver().filter(|driver| driver.is_started_here());
         let driver = driver.ok_or("the run does not start it")?;
@@ -787,12 +787,13 @@ impl Target {
         }
     }
 
-    /// Whether a file is part of a state of the driver's that this run has put aside.
+    /// Returns true if a file is part of a state of the driver that this run has moved away.
     pub(crate) fn has_quarantined(&self, file: &Path) -> bool {
         self.ruined.lock().has(file)
     }
 
-    /// The check that says of an RPC that the driver does not survive its plain call, which then nobody makes again.
+    /// The check that reports that the driver does not survive the plain call of an RPC. That call is then not made
+    /// again.
     pub(crate) fn deadly(&self, rpc: Rpc) -> Option<String> {
         self.deadly.lock().get(rpc.method).cloned()
     }

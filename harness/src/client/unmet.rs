@@ -1,4 +1,4 @@
-//! What a driver or the settings lack of what a check needs.
+//! Finds out what a driver or the settings lack that a check needs.
 
 use crate::client::target::Target;
 use crate::config::AccessType;
@@ -6,7 +6,7 @@ use crate::protocol::capability::Capability;
 use crate::spec::need::Need;
 
 impl Need {
-    /// Why the need is not met, or `None` if it is.
+    /// The reason why the need is not met, or `None` if it is.
     pub fn unmet(&self, target: &Target, access: AccessType) -> Option<String> {
         let capabilities = target.capabilities();
         let config = target.config();

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
-/// Output of a command read at the most.
+/// The largest output of a command that is read.
 const OUTPUT_BYTES_MAX: u64 = 16 << 10;
 
 /// Runs a command and returns what it printed, trimmed. The error is a sentence that names the command.
@@ -18,7 +18,7 @@ pub(crate) async fn run(command: &Path, argument: &OsStr, limit: Duration) -> Re
     output(Command::new(command).arg(argument), &what, limit).await
 }
 
-/// The same for a command of the shell, which gets the arguments as `$1` and so on.
+/// Runs a command of the shell, which gets the arguments as `$1` and so on.
 pub(crate) async fn run_in_shell(
     command: &str,
     arguments: &[&str],

@@ -1,4 +1,4 @@
-//! What counts as binding.
+//! The profiles, which decide what a driver has to comply with.
 
 use std::fmt;
 use std::str::FromStr;

@@ -62,12 +62,12 @@ pub(super) fn optional_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     deserializer.deserialize_option(Optional)
 }
 
-/// What the schema says of one.
+/// The schema of a size.
 pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": ["integer", "string"], "minimum": 1})
 }
 
-/// The same of one that can be left out.
+/// The schema of a size that can be left out.
 pub(super) fn optional_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": ["integer", "string", "null"], "minimum": 1})
 }

@@ -17,9 +17,9 @@ use super::commands::CommandPath;
 use super::syscalls::Supervisor;
 use super::{DriverError, DriverLog, Frozen, Left};
 
-/// How long the kernel may take to end a process after SIGKILL.
+/// The time in which the kernel has to end a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
-/// How long is waited for the rest of the process group.
+/// The time to wait for the rest of the process group.
 const ORPHANS_LIMIT: Duration = Duration::from_secs(1);
 /// Pause between two looks at the process group.
 const GROUP_PAUSE: Duration = Duration::from_millis(5);
@@ -28,24 +28,24 @@ const GROUP_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Child {
     command: String,
-    /// What `CSI_ENDPOINT` is for it.
+    /// The value of `CSI_ENDPOINT` for the driver.
     endpoint: Option<String>,
     log: Option<DriverLog>,
     /// Comes first in its PATH, if such a place could be made.
     commands: OnceLock<Option<CommandPath>>,
     running: Mutex<Option<Running>>,
-    /// Who looks at the system calls of what is started.
+    /// Watches the system calls of the processes that are started.
     supervisor: Mutex<Option<Supervisor>>,
-    /// Whether the command runs the driver itself, as is known once it was ended by signals.
+    /// True if the command runs the driver itself. This is known only once it was ended by signals.
     is_run_here: AtomicBool,
 }
 
-/// The process of a driver, told apart from later ones with the same number.
+/// The process of a driver. Its start time distinguishes it from later processes with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChildProcess {
     /// Its number, which is that of its process group.
     group: i32,
-    /// When it was started, in clock ticks after the machine.
+    /// The time of its start, in clock ticks after that of the machine.
     started_ticks: u64,
 }
 
@@ -56,7 +56,7 @@ impl ChildProcess {
         Some(ChildProcess { group, started_ticks })
     }
 
-    /// Kills what is left of its group, and waits until it is gone; for 5 s at the most.
+    /// Kills the rest of its group, and waits until it is gone, for 5 s at most.
     pub(crate) fn kill(self) {
         let is_same = started_ticks(self.group) == Some(self.started_ticks);
         let Some(group) = Pid::from_raw(self.group).filter(|_| is_same) else { return };
@@ -86,12 +86,13 @@ pub(super) fn is_stopped(group: i32) -> bool {
     threads.all(|thread| matches!(stat(thread).first().map(String::as_str), None | Some("T" | "Z" | "X")))
 }
 
-/// Whether a process of the group has not ended. Those that nobody reaps hold nothing any more.
+/// Returns true if a process of the group has not ended. Zombies do not count, because they hold no resources.
 fn goes_on(group: i32) -> bool {
     numbers_in("/proc").any(|process| {
         let fields = stat(process);
         let field = |number: usize| fields.get(number - 3).map(String::as_str);
-        // The first thread may have ended before the others, which hold what the process had open, as a socket that still listens.
+        // The first thread may have ended before others, which hold the process's files, such as a socket that still
+        // listens.
         let has_others =
             field(20).and_then(|threads| threads.parse().ok()).is_some_and(|threads: u32| threads > 1);
         let has_ended = matches!(field(3), Some("Z" | "X")) && !has_others;
@@ -99,7 +100,7 @@ fn goes_on(group: i32) -> bool {
     })
 }
 
-/// When a process was started, in clock ticks after the machine.
+/// The time of a process's start, in clock ticks after that of the machine.
 pub(super) fn started_ticks(process: i32) -> Option<u64> {
     stat(process).get(22 - 3)?.parse().ok()
 }
@@ -112,7 +113,8 @@ fn stat(process: i32) -> Vec<String> {
     fields.split_whitespace().map(str::to_owned).collect()
 }
 
-/// An endpoint as drivers are told it: they know only whole paths. What is none is told where it is dialled.
+/// The endpoint in the form that a driver needs, with an absolute path. `None` for text that is no endpoint: dialling
+/// it reports the error.
 fn listen_address(endpoint: &str) -> Option<String> {
     match endpoint.parse().ok()? {
         Endpoint::Unix(path) => std::path::absolute(path).ok().map(|path| Endpoint::Unix(path).to_string()),
@@ -124,7 +126,7 @@ fn listen_address(endpoint: &str) -> Option<String> {
 #[derive(Clone, Debug)]
 struct Running {
     group: Pid,
-    /// How the shell, which the command usually takes the place of, has ended.
+    /// The exit status of the shell, which the command usually replaces.
     end: watch::Receiver<Option<ExitStatus>>,
 }
 
@@ -148,7 +150,7 @@ impl Child {
         self.log.as_ref()
     }
 
-    /// What the commands that the driver calls can be watched by.
+    /// The directory with which the driver's commands can be watched.
     pub(super) fn commands(&self) -> Option<&CommandPath> {
         self.commands.get_or_init(|| CommandPath::make().ok()).as_ref()
     }
@@ -161,7 +163,7 @@ impl Child {
         Ok(())
     }
 
-    /// Starts the command once more, and stops the first one if the second one is still there after so long.
+    /// Starts the command once more, and stops the first process if the second one is still there after this time.
     pub(super) async fn start_twice(&self, wait: Duration, grace: Duration) -> Result<Left, DriverError> {
         let first = self.running();
         if first.as_ref().is_some_and(Running::is_detached) {
@@ -205,16 +207,16 @@ impl Child {
         }
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = id.ok_or(std::io::ErrorKind::NotFound)?;
-        let (tell, end) = watch::channel(None);
+        let (end_sender, end) = watch::channel(None);
         tokio::spawn(async move {
             if let Ok(status) = child.wait().await {
-                tell.send_replace(Some(status));
+                end_sender.send_replace(Some(status));
             }
         });
         Ok(Running { group, end })
     }
 
-    /// Ends the driver: after a grace, if it gets one. Returns its status and whether it had to be killed.
+    /// Ends the driver, after a grace if there is one. Returns its status and true if it had to be killed.
     pub(super) async fn end(
         &self,
         grace: Option<Duration>,
@@ -240,7 +242,7 @@ impl Child {
 
     pub(super) fn abandon(&self) {
         if let Some(running) = self.running() {
-            // Nobody is left to be told.
+            // Nothing can be done about an error here: the driver is being abandoned.
             let _ = running.signal(Signal::KILL);
         }
         if let Some(Some(commands)) = self.commands.get() {
@@ -259,7 +261,7 @@ impl Child {
         }
     }
 
-    /// Resolves when nothing of the driver is left here, and nobody elsewhere runs it.
+    /// Resolves when nothing of the driver is left here, and nothing elsewhere runs it.
     pub(super) async fn gone(&self) -> ExitStatus {
         match self.running() {
             Some(running) => {
@@ -287,7 +289,7 @@ impl Drop for Child {
 }
 
 impl Running {
-    /// Ends it: after a grace, if it gets one. Returns its status and whether it had to be killed.
+    /// Ends it, after a grace if there is one. Returns its status and true if it had to be killed.
     async fn end(&self, grace: Option<Duration>) -> Result<(ExitStatus, bool), DriverError> {
         if let Some(grace) = grace {
             self.signal(Signal::TERM)?;
@@ -307,7 +309,7 @@ impl Running {
     async fn ended(mut self) -> ExitStatus {
         match self.end.wait_for(Option::is_some).await.map(|status| *status) {
             Ok(Some(status)) => status,
-            // Nobody watches the process any more, so nobody can say.
+            // The task that waits for the process is gone, so the end will never be known.
             _ => std::future::pending().await,
         }
     }
@@ -329,18 +331,19 @@ impl Running {
         self.end.borrow().is_some_and(|status| status.success())
     }
 
-    /// Whether the command has ended well and left processes here, of which one has to be the driver.
+    /// Returns true if the command has ended well and left processes here, one of which has to be the driver.
     fn is_in_background(&self) -> bool {
         self.has_ended_well() && self.has_group()
     }
 
-    /// Whether the command has ended well and left nothing here: it has only told somebody else to run the driver.
+    /// Returns true if the command has ended well and left no process here: it has only asked something else to run the
+    /// driver.
     fn is_detached(&self) -> bool {
         self.has_ended_well() && !self.has_group()
     }
 
-    /// Whether any process of the group goes on. One that has ended and that nobody reaps, as in a container without an init, can
-    /// still be signalled.
+    /// Returns true if a process of the group has not ended. A zombie, as in a container without an init, can still be
+    /// signalled, so a signal alone does not show that.
     fn has_group(&self) -> bool {
         test_kill_process_group(self.group) != Err(Errno::SRCH) && goes_on(self.group.as_raw_nonzero().get())
     }

@@ -1,7 +1,7 @@
-//! The commands that a driver calls by name, seen and broken by shims that come first in its PATH.
+//! Watches and breaks the commands that a driver calls by name, with shims that come first in its PATH.
 //!
-//! The place that comes first is empty until somebody watches: at all other times the driver finds the commands themselves. A
-//! shim breaks nothing once the process that asked for it is gone.
+//! The first directory is empty unless commands are watched: at all other times the driver finds the commands
+//! themselves. A shim breaks nothing once the process that asked for it is gone.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
@@ -16,7 +16,8 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::child::started_ticks;
 
-/// What drivers call, of which each takes options also behind its other arguments, as GNU's getopt does.
+/// Commands that drivers call and that are watched. Each takes options also behind its other arguments, as GNU's getopt
+/// does.
 const WATCHED: [&str; 43] = [
     "blkid",
     "btrfs",
@@ -63,7 +64,7 @@ const WATCHED: [&str; 43] = [
     "xfs_repair",
 ];
 
-/// What drivers call beside those.
+/// More commands that drivers call; they are watched only where commands are broken.
 const BROKEN_TOO: [&str; 18] = [
     "cryptsetup",
     "dd",
@@ -122,7 +123,7 @@ const CALLS_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug)]
 pub(super) struct CommandPath {
     dir: TempDir,
-    /// Of those who watch.
+    /// Held by the one watch that may exist at a time.
     turn: Mutex<()>,
 }
 
@@ -133,7 +134,7 @@ impl CommandPath {
         Ok(CommandPath { dir, turn: Mutex::default() })
     }
 
-    /// What comes first in the driver's PATH; nothing is in it by now.
+    /// The directory that comes first in the driver's PATH. It is empty unless commands are watched.
     pub(super) fn first(&self) -> &Path {
         self.dir.path()
     }
@@ -146,9 +147,9 @@ impl CommandPath {
         path
     }
 
-    /// Removes it, where nobody will drop it.
+    /// Removes the directory when this will not be dropped.
     pub(super) fn remove(&self) {
-        // There is nobody to tell.
+        // Nothing can report an error while this is dropped.
         let _ = fs::remove_dir_all(self.dir.path());
     }
 
@@ -198,12 +199,12 @@ pub struct LentCommand(PathBuf);
 
 impl Drop for LentCommand {
     fn drop(&mut self) {
-        // It goes with the directory otherwise.
+        // If this fails, the file goes with the directory.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Whether the command can be called here.
+/// Returns true if the command exists on this machine.
 fn is_there(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
@@ -219,39 +220,39 @@ pub struct CommandWatch<'a> {
     _turn: MutexGuard<'a, ()>,
 }
 
-/// How a command was called.
+/// One call of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandCall {
     /// Its name.
     pub name: String,
-    /// What stood behind it; what is no Unicode is replaced.
+    /// The arguments. Bytes that are no Unicode are replaced.
     pub arguments: Vec<String>,
 }
 
-/// What a command does when it is broken.
+/// The behaviour of a command that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// Nothing, but for what it prints, and ends with this code.
+    /// It does nothing but print, and ends with this code.
     Fails {
         /// Its exit code.
         code: u8,
-        /// What it prints to the standard output, if anything; no quotes.
+        /// The text on standard output, if any; it contains no quotes.
         stdout: &'static str,
-        /// The same of the standard error.
+        /// The text on standard error, if any; it contains no quotes.
         stderr: &'static str,
     },
-    /// What it is for, but only once it is healed.
+    /// The command does its work only once it is healed.
     Hangs,
-    /// What it is for, 300 ms later.
+    /// The command does its work 300 ms later.
     Late,
     /// A part of what it is for: it is killed.
     DiesHalfWay,
-    /// All that it is for, and is killed before it can say so.
+    /// The command does all its work, and is killed before it can report that.
     DiesAtTheEnd,
 }
 
 impl Broken {
-    /// What the shim does in place of the command.
+    /// The script of the shim that replaces the command.
     fn script(self) -> String {
         match self {
             Broken::Fails { code, stdout, stderr } => {
@@ -261,11 +262,12 @@ impl Broken {
                 };
                 format!("{}{}exit {code}", line(stdout, ""), line(stderr, ">&2"))
             }
-            // Not the script: the next fault of the command may be there before this one has looked again.
+            // The shim does not wait for the script: the next fault of the command may be there before the shim has
+            // looked again.
             Broken::Hangs => r#"while [ -f "@breaks@/.on.@turn@" ] && lives; do sleep 0.05; done"#.to_owned(),
             Broken::Late => "sleep 0.3".to_owned(),
             Broken::DiesHalfWay => {
-                // Most of what writes files is ended by the limit, at the same place each time, and all else by the time.
+                // The limit ends most commands that write files, at the same place each time; the time ends all others.
                 "(ulimit -f 2048; really \"$@\") & sleep 0.01; kill -9 $! 2>/dev/null; wait $! 2>/dev/null; kill -9 $$"
                     .to_owned()
             }
@@ -284,7 +286,7 @@ pub struct BrokenCommand {
 }
 
 impl BrokenCommand {
-    /// Whether it was called since, and did what it is not for.
+    /// Returns true if the command was called since, and the fault took effect.
     pub fn was_triggered(&self) -> bool {
         self.breaks.join(".met").exists()
     }
@@ -292,7 +294,7 @@ impl BrokenCommand {
 
 impl Drop for BrokenCommand {
     fn drop(&mut self) {
-        // It is gone where the next command is broken already.
+        // The script is gone if the next fault of the command has begun.
         let _ = fs::remove_file(&self.script);
         let _ = fs::remove_file(&self.on);
     }
@@ -338,7 +340,7 @@ impl CommandWatch<'_> {
         Ok(broken)
     }
 
-    /// The calls since the last time that somebody asked.
+    /// Takes the calls since the last time.
     ///
     /// # Errors
     /// They cannot be read.
@@ -362,14 +364,14 @@ impl CommandWatch<'_> {
 impl Drop for CommandWatch<'_> {
     fn drop(&mut self) {
         for name in WATCHED.iter().chain(&BROKEN_TOO) {
-            // Not all of them are there.
+            // Some of the shims may not exist.
             let _ = fs::remove_file(self.first.join(name));
         }
     }
 }
 
-/// What shims have noted: a number of arguments, the name, the arguments, each with a NUL behind it. What is not whole yet is
-/// left out.
+/// Parses the calls that shims have recorded: a number of arguments, the name, the arguments, each with a NUL behind
+/// it. An incomplete record at the end is left out.
 fn parse(noted: &[u8]) -> Vec<CommandCall> {
     let text = |word: &[u8]| OsStr::from_bytes(word).to_string_lossy().into_owned();
     let mut words = noted.split_inclusive(|byte| *byte == 0).filter_map(|word| word.strip_suffix(b"\0"));

@@ -64,7 +64,7 @@ impl Frozen {
         Frozen(Hold::Thread(held))
     }
 
-    /// Lets the driver go on.
+    /// Lets the driver continue.
     ///
     /// # Errors
     /// The process that continues it cannot be waited for.

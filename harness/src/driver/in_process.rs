@@ -17,7 +17,7 @@ use super::{DriverError, Frozen, Left, ServeError};
 const THREADS: usize = 1;
 /// The grace of a stop is counted by the one who asks for it.
 const GRACE_ELSEWHERE: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long threads may take to come to their end; one that is stuck is left behind.
+/// The time in which threads have to end; one that is stuck is left behind.
 const THREADS_LIMIT: Duration = Duration::from_secs(5);
 
 type Serve = Box<dyn Fn() -> Result<Vec<(Endpoint, Routes)>, ServeError> + Send + Sync>;
@@ -46,7 +46,7 @@ impl InProcess {
     }
 
     pub(super) async fn start(&self) -> Result<(), DriverError> {
-        // What is left of the last one is dead, and must not be there when the next one reads what it has stored.
+        // Remains of the last driver must be gone before the next one reads what is stored.
         self.end(None).await;
         let running = Running::new((self.serve)().map_err(DriverError::Serve)?);
         let running = running.await.map_err(DriverError::Serve)?;
@@ -68,7 +68,7 @@ impl InProcess {
         Left::Second
     }
 
-    /// Ends the driver: after a grace, if it gets one. Returns whether it had to be killed.
+    /// Ends the driver, after a grace if there is one. Returns true if it had to be killed.
     pub(super) async fn end(&self, grace: Option<Duration>) -> bool {
         let running = self.lock().take();
         match running {
@@ -77,16 +77,16 @@ impl InProcess {
         }
     }
 
-    /// Keeps the thread of the driver busy until the answer is dropped. Work that the driver has given to other threads goes on.
+    /// Keeps the thread of the driver busy until the guard is dropped. Other threads of the driver continue.
     pub(super) async fn freeze(&self) -> std::io::Result<Frozen> {
         let handle =
             self.lock().as_ref().and_then(|running| Some(running.threads.0.as_ref()?.handle().clone()));
         let handle = handle.ok_or(std::io::ErrorKind::NotFound)?;
         let (held, released) = mpsc::channel::<()>();
-        let (tell, begun) = oneshot::channel();
+        let (begun_sender, begun) = oneshot::channel();
         handle.spawn(async move {
             // If the receiver is gone, the caller has stopped waiting, and the sender is gone as well.
-            let _ = tell.send(());
+            let _ = begun_sender.send(());
             let _ = released.recv();
         });
         begun.await.map_err(std::io::Error::other)?;
@@ -113,7 +113,7 @@ impl Running {
             let bound = handle.spawn(async move { Listener::bind(&endpoint).await });
             let listener = bound.await??.stop_grace(GRACE_ELSEWHERE);
             running.served.push(handle.spawn(async move {
-                // Whoever is served notices the end, however it comes.
+                // Clients notice the end, however it comes.
                 let _ = listener.serve(routes, raised(stopped)).await;
             }));
         }
@@ -134,7 +134,7 @@ impl Running {
 }
 
 async fn raised(mut stop: watch::Receiver<bool>) {
-    // The sender gone means that nobody holds the driver any more.
+    // If the sender is gone, no handle of the driver is left.
     let _ = stop.wait_for(|raised| *raised).await;
 }
 

@@ -1,4 +1,4 @@
-//! What a driver prints: kept in a file, and its last lines told where it died.
+//! Keeps what a driver prints in a file, and shows the last lines when the driver has died.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -12,22 +12,23 @@ use csi_proto::redact::STRIPPED;
 
 use crate::config::Config;
 
-/// Lines told at the most, and characters of each.
+/// Number of lines shown at most, and of characters in each.
 const LINES_MAX: usize = 20;
 const LINE_CHARS_MAX: usize = 200;
-/// How far back in the file the first of these lines may be.
+/// The largest distance of these lines from the end of the file.
 const LOOK_BACK_BYTES: u64 = 256 << 10;
 
-/// What stands in the line with which a program says why it dies; a trace of many lines may follow.
+/// Parts of lines with which a program reports why it dies; a trace of many lines may follow.
 const DEATHS: &[&str] =
     &["panic: ", "fatal error: ", "panicked at ", "terminate called", "Traceback (most recent call last)"];
 
-/// The file that takes what the driver prints. It is the driver's own, secrets included; what is told of it is not.
+/// The file that gets the output of the driver. The file itself contains everything, secrets included; reports show
+/// lines of it without secrets.
 #[derive(Debug)]
 pub struct DriverLog {
     path: PathBuf,
     file: File,
-    /// Where the words of the running process begin.
+    /// The position at which the output of the running process begins.
     start: AtomicU64,
     secrets: Secrets,
 }
@@ -42,7 +43,7 @@ impl std::fmt::Debug for Secrets {
 }
 
 impl DriverLog {
-    /// Makes the file, or empties it. Lines with a secret of the configuration are not told.
+    /// Makes the file, or empties it. Lines with a secret of the configuration are not shown.
     ///
     /// # Errors
     /// The file cannot be made or written to.
@@ -54,7 +55,7 @@ impl DriverLog {
         Ok(DriverLog { path: path.to_owned(), file, start: AtomicU64::new(0), secrets })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -72,16 +73,17 @@ impl DriverLog {
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let death = lines.iter().rposition(|line| tells_of_death(line));
         let from = death.unwrap_or(lines.len().saturating_sub(LINES_MAX));
-        let mut told: Vec<String> =
-            lines[from..].iter().take(LINES_MAX).map(|line| self.secrets.told(line)).collect();
-        if let Some(hidden @ 1..) = lines.len().checked_sub(from + told.len()) {
+        let mut shown: Vec<String> =
+            lines[from..].iter().take(LINES_MAX).map(|line| self.secrets.shown(line)).collect();
+        if let Some(hidden @ 1..) = lines.len().checked_sub(from + shown.len()) {
             let lines = if hidden == 1 { "line" } else { "lines" };
-            told.push(format!("… {hidden} more {lines}"));
+            shown.push(format!("… {hidden} more {lines}"));
         }
-        told
+        shown
     }
 
-    /// Everything that the driver has printed, without the lines that have a secret; of more than so many bytes, the last lines.
+    /// The whole output of the driver, without lines that contain a secret. Of an output longer than this many bytes,
+    /// only the last lines.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -116,8 +118,8 @@ impl Secrets {
         Secrets(values.flat_map(|value| hidden::forms(value)).collect())
     }
 
-    /// The line as it may be told.
-    fn told(&self, line: &str) -> String {
+    /// The line without secrets, as reports may show it.
+    fn shown(&self, line: &str) -> String {
         if self.are_in(line) { STRIPPED.to_owned() } else { harmless(line) }
     }
 
@@ -162,8 +164,8 @@ mod tests {
     use super::*;
     use crate::config::Secret;
 
-    /// What is told of a driver that printed this.
-    fn told(printed: &[u8], secrets: &[&str]) -> Vec<String> {
+    /// The lines that are shown after a driver has printed this.
+    fn shown(printed: &[u8], secrets: &[&str]) -> Vec<String> {
         let pairs = secrets.iter().enumerate().map(|(n, secret)| (n.to_string(), (*secret).to_owned()));
         let mut config = Config::default();
         config.secrets.insert("CreateVolume".to_owned(), Secret(pairs.collect()));
@@ -175,17 +177,17 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_told() {
-        assert_eq!(told(b"", &[]), Vec::<String>::new());
-        assert_eq!(told(b"one\n\n  two\n \n", &[]), ["one", "  two"]);
-        assert_eq!(told(b"no end", &[]), ["no end"]);
+    fn the_last_lines_are_shown() {
+        assert_eq!(shown(b"", &[]), Vec::<String>::new());
+        assert_eq!(shown(b"one\n\n  two\n \n", &[]), ["one", "  two"]);
+        assert_eq!(shown(b"no end", &[]), ["no end"]);
         let many: String = (0..1000).map(|n| format!("line {n}\n")).collect();
-        let told = told(many.as_bytes(), &[]);
-        assert_eq!((told.len(), told[0].as_str(), told[19].as_str()), (20, "line 980", "line 999"));
+        let shown = shown(many.as_bytes(), &[]);
+        assert_eq!((shown.len(), shown[0].as_str(), shown[19].as_str()), (20, "line 980", "line 999"));
     }
 
     #[test]
-    fn of_a_long_trace_the_beginning_is_told() {
+    fn the_beginning_of_a_long_trace_is_shown() {
         let trace: String = (0..100).map(|n| format!("main.f{n}(...)\n\t/src/panic::{n}\n")).collect();
         for death in [
             "panic: runtime error: index out of range [1] with length 0",
@@ -193,30 +195,30 @@ mod tests {
             "thread 'main' (7) panicked at src/main.rs:1:1:",
             "F0102 15:04:05.000000       1 main.go:1] no such device",
         ] {
-            let lines = told(format!("before\n{death}\n\n{trace}").as_bytes(), &[]);
+            let lines = shown(format!("before\n{death}\n\n{trace}").as_bytes(), &[]);
             assert_eq!(lines.len(), LINES_MAX + 1, "{lines:?}");
             let expected = (death, "main.f0(...)", "    /src/panic::0", "… 181 more lines");
             assert_eq!((&*lines[0], &*lines[1], &*lines[2], &*lines[20]), expected);
         }
-        assert_eq!(told("F0102 once\nFélix\nF01\n".as_bytes(), &[]), ["F0102 once", "Félix", "F01"]);
+        assert_eq!(shown("F0102 once\nFélix\nF01\n".as_bytes(), &[]), ["F0102 once", "Félix", "F01"]);
     }
 
     #[test]
     fn long_lines_are_cut_and_endless_ones_left_out() {
         let long = format!("{}\nend\n", "é".repeat(5000));
         assert_eq!(
-            told(long.as_bytes(), &[]),
+            shown(long.as_bytes(), &[]),
             [format!("{}…", "é".repeat(LINE_CHARS_MAX)), "end".to_owned()]
         );
         let whole = "é".repeat(LINE_CHARS_MAX);
-        assert_eq!(told(whole.as_bytes(), &[]), [whole]);
+        assert_eq!(shown(whole.as_bytes(), &[]), [whole]);
         let endless = vec![b'x'; 1 << 20];
-        assert_eq!(told(&endless, &[]), Vec::<String>::new());
-        assert_eq!(told(&[&endless[..], b"\nend\n"].concat(), &[]), ["end"]);
+        assert_eq!(shown(&endless, &[]), Vec::<String>::new());
+        assert_eq!(shown(&[&endless[..], b"\nend\n"].concat(), &[]), ["end"]);
     }
 
     #[test]
-    fn only_the_process_that_began_last_is_told_of() {
+    fn only_the_last_process_is_shown() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "of another run\n").unwrap();
         let log = DriverLog::create(file.path(), &Config::default()).unwrap();
@@ -231,12 +233,12 @@ mod tests {
     #[test]
     fn lines_with_a_secret_are_not() {
         let printed = b"user=hunter2\nfine\n{\"key\": \"say \\\"please\\\"\"}\n";
-        assert_eq!(told(printed, &["hunter2", "say \"please\"", ""]), [STRIPPED, "fine", STRIPPED]);
+        assert_eq!(shown(printed, &["hunter2", "say \"please\"", ""]), [STRIPPED, "fine", STRIPPED]);
         let key = "-----BEGIN KEY-----\nMIIB\n-----END KEY-----\n";
-        assert_eq!(told(format!("key:\n{key}").as_bytes(), &[key]), ["key:", STRIPPED, STRIPPED, STRIPPED]);
-        // Its line began before what is looked at.
+        assert_eq!(shown(format!("key:\n{key}").as_bytes(), &[key]), ["key:", STRIPPED, STRIPPED, STRIPPED]);
+        // The line begins before the part that is read.
         let cut = format!("hunter2{}hunter\nend\n", "x".repeat(LOOK_BACK_BYTES as usize));
-        assert_eq!(told(cut.as_bytes(), &["hunter2"]), ["end"]);
+        assert_eq!(shown(cut.as_bytes(), &["hunter2"]), ["end"]);
         let shown = format!("{:?}", Secrets(BTreeSet::from(["hunter2".to_owned()])));
         assert!(!shown.contains("hunter2"));
     }
@@ -244,9 +246,9 @@ mod tests {
     #[test]
     fn no_line_has_power_over_a_terminal() {
         let printed = b"\x1b[31;1mred\x1b[0m\x07 \xff\tend\r\n\x1b]0;title\x07\n\x1b[";
-        let told = told(printed, &[]);
-        assert_eq!(told, ["red\u{fffd} \u{fffd}    end", "\u{fffd}]0;title\u{fffd}", ""]);
-        assert_eq!(tests::told("\u{1b}[1mé\u{9b}".as_bytes(), &[]), ["é\u{fffd}"]);
+        let shown = shown(printed, &[]);
+        assert_eq!(shown, ["red\u{fffd} \u{fffd}    end", "\u{fffd}]0;title\u{fffd}", ""]);
+        assert_eq!(tests::shown("\u{1b}[1mé\u{9b}".as_bytes(), &[]), ["é\u{fffd}"]);
     }
 
     #[test]

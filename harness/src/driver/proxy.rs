@@ -18,18 +18,18 @@ const PART_BYTES: usize = 64 << 10;
 /// Pause between two parts where little gets through.
 const THROTTLED_PAUSE: Duration = Duration::from_millis(100);
 
-/// What becomes of the connections to a back end.
+/// The fault of connections to a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkFault {
-    /// Everything comes so much later.
+    /// All bytes arrive late by this time.
     Delayed(Duration),
-    /// Nothing gets through, and nobody is told; it does once that is over.
+    /// Holds all bytes back without closing a connection, and delivers them afterwards.
     BlackHole,
     /// Connections are reset, and so is each new one.
     Reset,
     /// Requests get through and answers do not. A connection that has lost some stays silent for good.
     HalfOpen,
-    /// Connections end after so many bytes of an answer.
+    /// Connections end after this many bytes of an answer.
     CutAfter(u64),
     /// So many bytes get through in each direction in a tenth of a second.
     Throttled(usize),
@@ -40,13 +40,13 @@ pub enum NetworkFault {
 pub struct Proxy {
     shared: Arc<Shared>,
     accepts: JoinHandle<()>,
-    told: String,
+    description: String,
 }
 
 #[derive(Debug)]
 struct Shared {
     fault: watch::Sender<Option<NetworkFault>>,
-    /// Whether anything was broken since something was asked for.
+    /// True if the fault has had an effect since it began.
     is_met: AtomicBool,
     /// Bytes that have come through, and connections.
     passed: AtomicU64,
@@ -70,15 +70,15 @@ impl Proxy {
                 tokio::spawn(serve(client, target.clone(), of_all.clone()));
             }
         });
-        Ok(Proxy { shared, accepts, told: format!("{} to {}", proxy.listen, proxy.target) })
+        Ok(Proxy { shared, accepts, description: format!("{} to {}", proxy.listen, proxy.target) })
     }
 
-    /// From where to where.
-    pub fn told(&self) -> &str {
-        &self.told
+    /// The addresses that it connects.
+    pub fn description(&self) -> &str {
+        &self.description
     }
 
-    /// How much has come through since the proxy was started; only whether it grows says anything.
+    /// The number of bytes and connections since the proxy was started. Only its growth is meaningful.
     pub fn passed(&self) -> u64 {
         self.shared.passed.load(Ordering::SeqCst)
     }
@@ -94,7 +94,7 @@ impl Proxy {
         self.shared.fault.send_replace(None);
     }
 
-    /// Whether anything was broken since the last fault began.
+    /// Returns true if the last fault has had an effect.
     pub fn is_met(&self) -> bool {
         self.shared.is_met.load(Ordering::SeqCst)
     }
@@ -177,7 +177,7 @@ async fn hand_on(
         }
         shared.passed.fetch_add(read as u64, Ordering::SeqCst);
         let Some(through) = befalls(&part[..read], &mut to, is_answer, &mut cut, shared).await? else {
-            // Nobody hears anything of this connection any more; it ends when the one does who waits.
+            // The other side hears nothing of this connection any more. It ends when the other direction does.
             while from.read(&mut part).await? > 0 {}
             return std::future::pending().await;
         };
@@ -185,7 +185,8 @@ async fn hand_on(
     }
 }
 
-/// What is left of a part to hand on as it is: none if its connection is silent from now on.
+/// Applies the fault to bytes that arrived. Returns the bytes to pass on, and `None` if the connection is silent from
+/// now on.
 async fn befalls<'a>(
     mut part: &'a [u8],
     to: &mut WriteHalf<'_>,
@@ -247,7 +248,7 @@ mod tests {
                 });
             }
         });
-        // Nobody has listened there: a child that was just forked would hold the listener for a moment longer.
+        // No other test uses this address: a forked child would hold the listener for a moment longer.
         static NEXT: AtomicU8 = AtomicU8::new(2);
         let [.., high, low] = std::process::id().to_be_bytes();
         let free = format!("127.{high}.{low}.{}:24302", NEXT.fetch_add(1, Ordering::SeqCst));

@@ -1,4 +1,4 @@
-//! How long a driver takes to start, and why one is not back.
+//! Measures how long a driver takes to start, and describes why one is not back.
 
 use std::fmt;
 use std::process::ExitStatus;
@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::DriverError;
 
-/// A start takes at the most so many times as long as the longest one seen: machines get busy, and there is more to look
-/// through than at first.
+/// The limit of a start, as a multiple of the longest one seen: machines get busy, and later starts read more state.
 pub(crate) const START_FACTOR: u32 = 10;
 
-/// The starts of a driver, as far as they were seen.
+/// The starts of a driver that were seen.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
     since: Option<Instant>,
@@ -28,7 +27,7 @@ impl Starts {
         }
     }
 
-    /// What was ended before it answered says nothing.
+    /// Discards a start that was ended before the driver answered, because its duration proves nothing.
     pub(super) fn end(&mut self) {
         self.since = None;
     }
@@ -42,7 +41,7 @@ impl Starts {
     }
 }
 
-/// Why a driver is not back.
+/// The reason why a driver is not back.
 #[derive(Debug)]
 pub enum Away {
     /// It could not be started.
@@ -51,7 +50,7 @@ pub enum Away {
     Ended(ExitStatus),
     /// It does not answer.
     Silent {
-        /// How long it was waited for.
+        /// The time that was waited.
         waited: Duration,
         /// The longest that it has taken to start before, if a start was seen.
         longest_start: Option<Duration>,
@@ -59,7 +58,7 @@ pub enum Away {
 }
 
 impl Away {
-    /// Whether the driver is to blame, and not a limit that is too short for it.
+    /// Returns true if the driver is to blame, and not a limit that is too short for it.
     pub fn is_fault(&self) -> bool {
         match self {
             Away::Unstarted(error) => matches!(error, DriverError::Serve(_)),

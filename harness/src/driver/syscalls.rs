@@ -1,11 +1,12 @@
-//! The system calls by which a driver changes something outside of it, seen and broken while it runs: mounts, files made, written, made
+//! Watches and breaks system calls by which a driver changes something outside of it: mounts, files made, written, made
 //! durable, renamed and removed, loop devices.
 //!
-//! The kernel itself asks (seccomp user notification), so that it holds for every language, for static programs, and for the
-//! commands that a driver calls, and that calls are counted over all threads; strace counts those that it breaks for each thread
-//! alone, and a driver may make its third call on any of them. All other system calls go on untouched and at full speed.
+//! The kernel itself asks this process (seccomp user notification). This works for every language, for static programs,
+//! and for the commands that a driver calls, and counts calls over all threads; strace counts the calls that it breaks
+//! for each thread alone, and a driver may make its third call on any of them. All other system calls run untouched and
+//! at full speed.
 //!
-//! A driver that is watched so ends with this process: nobody would answer its calls.
+//! A driver that is watched ends with this process, because its calls would get no answer.
 //!
 //! This is the only module of the harness with `unsafe` code: system calls that no crate wraps.
 #![expect(unsafe_code, reason = "seccomp, and what is between fork and exec")]
@@ -31,12 +32,12 @@ const PATH_BYTES_MAX: usize = 4096;
 /// `_IOWR('!', 0, struct seccomp_notif)` and `_IOWR('!', 1, struct seccomp_notif_resp)`.
 const NOTIF_RECV: libc::c_ulong = 0xc050_2100;
 const NOTIF_SEND: libc::c_ulong = 0xc018_2101;
-/// The call is made as if nobody had been asked.
+/// Lets the kernel make the call.
 const CONTINUE: u32 = 1;
 /// The call waits for the answer, whatever signals come, as those that Go sends to its own threads; since Linux 5.19.
 const WAIT_KILLABLE: libc::c_ulong = 1 << 5;
 
-/// What every change of loop devices is asked for with: LOOP_SET_FD, LOOP_CLR_FD, LOOP_SET_CAPACITY, LOOP_CONFIGURE.
+/// The ioctl requests that change loop devices: LOOP_SET_FD, LOOP_CLR_FD, LOOP_SET_CAPACITY, LOOP_CONFIGURE.
 const LOOP_REQUESTS: [u32; 4] = [0x4c00, 0x4c01, 0x4c07, 0x4c0a];
 
 #[cfg(target_arch = "x86_64")]
@@ -46,7 +47,7 @@ const ARCH: u32 = 0xc000_00b7;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ARCH: u32 = 0;
 
-/// Where a system call says what it is about.
+/// The argument that names the object of a system call.
 #[derive(Clone, Copy, Debug)]
 enum About {
     /// A path, in this argument.
@@ -57,7 +58,7 @@ enum About {
     All,
 }
 
-/// When it is looked at.
+/// The condition on which a system call is looked at.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Always,
@@ -128,31 +129,31 @@ const ROWS: &[Row] = &[
 /// A system call that a driver, or a command that it called, was about to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemCall {
-    /// What it does: `mount`, `rename` and so on, whichever of the calls for it.
+    /// The operation: `mount`, `rename` and so on, whichever system call makes it.
     pub name: &'static str,
-    /// What it is about.
+    /// The path of the object.
     pub path: PathBuf,
 }
 
-/// What happens in place of a system call.
+/// The fault that replaces a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallFault {
     /// The driver is killed, with all that it has called, before the call is made.
     Kills,
     /// The call fails with this error.
     Fails(i32),
-    /// The call is made so much later.
+    /// The call is made late by this time.
     Late(Duration),
 }
 
-/// Which calls are meant.
+/// Selects system calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meant {
     /// Their names; none stands for all.
     pub names: Vec<&'static str>,
     /// The first that is meant, from 1, of those with the names.
     pub nth: u32,
-    /// Whether all after it are meant, too.
+    /// True if all later ones are selected, too.
     pub lasts: bool,
 }
 
@@ -168,20 +169,20 @@ struct Plan {
 #[derive(Clone, Debug, Default)]
 pub struct Supervisor {
     plan: Arc<Mutex<Plan>>,
-    told_of_sync: Arc<Mutex<Option<Told>>>,
+    on_sync: Arc<Mutex<Option<Callback>>>,
 }
 
-/// Is told of something.
-struct Told(Box<dyn Fn() + Send>);
+/// A function to call when something happens. It exists because closures do not implement Debug.
+struct Callback(Box<dyn Fn() + Send>);
 
-impl std::fmt::Debug for Told {
+impl std::fmt::Debug for Callback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Told")
+        f.write_str("Callback")
     }
 }
 
 impl Supervisor {
-    /// The calls since the last time that somebody asked.
+    /// Takes the calls since the last time.
     pub fn take(&self) -> Vec<SystemCall> {
         std::mem::take(&mut self.plan.lock().seen)
     }
@@ -197,9 +198,9 @@ impl Supervisor {
         self.plan.lock().armed = None;
     }
 
-    /// Has somebody told when everything is made durable (sync, syncfs), in place of whoever was told before.
-    pub fn when_synced(&self, told: impl Fn() + Send + 'static) {
-        *self.told_of_sync.lock() = Some(Told(Box::new(told)));
+    /// Sets the function that is called when everything is made durable (sync, syncfs). It replaces the one set before.
+    pub fn when_synced(&self, on_sync: impl Fn() + Send + 'static) {
+        *self.on_sync.lock() = Some(Callback(Box::new(on_sync)));
     }
 
     /// The first call that was broken since something was armed.
@@ -207,10 +208,10 @@ impl Supervisor {
         self.plan.lock().met.clone()
     }
 
-    /// Whether the kernel lets this process look at the calls of one that it starts.
+    /// Checks that the kernel lets this process look at the calls of one that it starts.
     ///
     /// # Errors
-    /// It does not.
+    /// The kernel does not.
     pub async fn try_it() -> io::Result<()> {
         let supervisor = Supervisor::default();
         let mut command = Command::new("true");
@@ -220,7 +221,7 @@ impl Supervisor {
         child.wait().await.map(drop)
     }
 
-    /// Has a command begin with its calls looked at.
+    /// Makes the system calls of a command visible from its start on.
     pub(super) fn prepare(&self, command: &mut Command) -> io::Result<Started> {
         if ARCH == 0 {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "not on this kind of processor"));
@@ -234,7 +235,7 @@ impl Supervisor {
         Ok(Started { here, supervisor: self.clone() })
     }
 
-    /// What is to become of a call.
+    /// Records a call and returns the fault that it gets, if any.
     fn decide(&self, call: SystemCall) -> Option<CallFault> {
         let mut plan = self.plan.lock();
         let fault = plan
@@ -290,7 +291,7 @@ fn filter() -> Vec<libc::sock_filter> {
     let (number, arch, argument) = (0, 4, |index: usize| 16 + 8 * u32::try_from(index).unwrap_or_default());
     let asks = ends(libc::SECCOMP_RET_USER_NOTIF);
     let passes = ends(libc::SECCOMP_RET_ALLOW);
-    // Of another architecture nothing is known.
+    // Calls of another architecture have other numbers, so they are not looked at.
     let is_known = instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, (1, 0), ARCH);
     let mut filter = vec![load(arch), is_known, passes, load(number)];
     for row in ROWS {
@@ -384,8 +385,8 @@ fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
     let (mut byte, mut beside) = (0_u8, Beside([0; 32]));
     let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
     let mut message = message(&mut part, &mut beside);
-    // SAFETY: the message has room for what it is said to have room for; a header is there only if the kernel has written one, and
-    // then a descriptor that is nobody else's.
+    // SAFETY: the buffers of the message have the sizes stated in it; a header is there only if the kernel has written
+    // one, and then it holds a descriptor that has no other owner.
     unsafe {
         if libc::recvmsg(from.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) < 0 {
             return Err(io::Error::last_os_error());
@@ -401,20 +402,20 @@ fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
     }
 }
 
-/// Answers the kernel until nobody is left who could make a call.
+/// Answers the kernel until no process is left that could make a call.
 fn serve(listener: &OwnedFd, supervisor: &Supervisor) {
     while is_asked(listener) {
         // SAFETY: all zeros are a notification that says nothing.
         let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
         // SAFETY: the kernel writes a notification there, which has the size that the request says.
         if unsafe { libc::ioctl(listener.as_raw_fd(), NOTIF_RECV as _, &raw mut asked) } < 0 {
-            // Whoever made the call is gone, or a signal has come.
+            // The caller is gone, or a signal has come.
             continue;
         }
         let call = look(&asked);
         if call.as_ref().is_some_and(|call| call.name == SYNC) {
-            if let Some(Told(told)) = &*supervisor.told_of_sync.lock() {
-                told();
+            if let Some(Callback(call)) = &*supervisor.on_sync.lock() {
+                call();
             }
             answer(listener, asked.id, 0);
             continue;
@@ -450,12 +451,12 @@ fn is_asked(listener: &OwnedFd) -> bool {
     }
 }
 
-/// Lets a call go on, or fail with an error.
+/// Lets a call continue, or fail with an error.
 fn answer(listener: &OwnedFd, id: u64, error: i32) {
     let flags = if error == 0 { CONTINUE } else { 0 };
     let response = libc::seccomp_notif_resp { id, val: 0, error: -error, flags };
-    // Whoever made the call may be gone.
-    // SAFETY: the kernel reads an answer there, which has the size that the request says.
+    // The caller may be gone, so an error is ignored. SAFETY: the kernel reads an answer there, which has the size that
+    // the request says.
     let _ = unsafe { libc::ioctl(listener.as_raw_fd(), NOTIF_SEND as _, &raw const response) };
 }
 
@@ -464,12 +465,12 @@ fn kill(process: u32) {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);
     let group = process.and_then(|process| rustix::process::getpgid(Some(process)).ok());
     if let Some(group) = group.filter(|group| *group != rustix::process::getpgrp()) {
-        // It may have gone by itself.
+        // The group may have ended already.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
-/// What a call is about; `None` where it changes nothing that outlives the process.
+/// The operation and object of a call; `None` if it changes nothing that outlives the process.
 fn look(asked: &libc::seccomp_notif) -> Option<SystemCall> {
     let number = libc::c_long::from(asked.data.nr);
     let row = ROWS.iter().find(|row| row.number == number)?;

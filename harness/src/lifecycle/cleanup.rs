@@ -37,7 +37,8 @@ impl Remains {
         healed
     }
 
-    /// Undoes everything with the driver, and returns what could not be undone. That is noted anew, for another time.
+    /// Undoes everything with the driver, and returns what could not be undone. Those resources are recorded again, for
+    /// another time.
     pub async fn undo(self, target: &Arc<Target>) -> Vec<String> {
         let limit = Duration::from_millis(target.config().time_limits.undo_ms);
         let cx = Cx::of_no_check(target, "cleanup", AccessType::Mount, 0, limit);
@@ -68,7 +69,7 @@ impl Remains {
     }
 }
 
-/// Of the loop devices that are in use, those on files of the run in the driver's directory, each with the command that detaches it.
+/// The loop devices on files of the run in the driver's directory, each with the command that detaches it.
 fn on_files_of_run(loops: BTreeMap<String, String>, directory: &Path, ids: &[String]) -> Vec<String> {
     let is_of_run = |file: &str| file.ends_with(DELETED) || ids.iter().any(|id| file.contains(id));
     let left =

@@ -33,7 +33,7 @@ impl Cx {
         }
     }
 
-    /// Sends CreateVolume. Whatever comes of it is deleted after the check, also if there was no answer.
+    /// Sends CreateVolume. The volume is deleted after the check, also if there was no answer.
     pub fn create_volume(&self, request: v1::CreateVolumeRequest) -> PendingCall<'_, v1::Volume> {
         PendingCall::new(self, v1::CreateVolumeRequest::RPC, move || {
             let call = self.call(request.clone()).once();

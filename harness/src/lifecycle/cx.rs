@@ -1,4 +1,4 @@
-//! What the body of a check works with.
+//! The context of a check, with which its body works.
 
 use std::any::Any;
 use std::ops::Deref;
@@ -35,11 +35,11 @@ use crate::text::shorten::named;
 /// No check of a plan has this number.
 const NUMBER_OF_NO_CHECK: usize = usize::MAX;
 
-/// What the body of a check gets: a [`Session`] to send calls with, names and paths of its own, and a ledger that
-/// undoes whatever is made through it.
+/// The context of a check's body: a [`Session`] to send calls with, names and paths of its own, and a ledger that
+/// undoes everything that is made through it.
 ///
 /// Clones share all of that. [`scope`](Cx::scope), [`at_node`](Cx::at_node) and [`worker`](Cx::worker) make clones that
-/// differ in one resource.
+/// differ in one respect.
 #[derive(Clone, Debug)]
 pub struct Cx {
     session: Session,
@@ -48,7 +48,7 @@ pub struct Cx {
     shared: Arc<Shared>,
 }
 
-/// What is the same for all parts of one check.
+/// State that all contexts of one check share.
 #[derive(Debug)]
 struct Shared {
     ledger: Ledger,
@@ -56,16 +56,16 @@ struct Shared {
     names: CheckNames,
     seed: u64,
     generators: AtomicU64,
-    /// Given back only after the ledger is worked off, as far as that is possible.
+    /// Released only after the ledger is worked off, as far as that is possible.
     leases: tokio::sync::Mutex<Vec<Lease>>,
-    /// Whether the check is judged although something that it made stays.
+    /// True if the check gets a verdict although something that it made stays.
     tolerates_leftovers: AtomicBool,
     /// Room for attached volumes; given back with the leases.
     room: tokio::sync::Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Cx {
-    /// For a check that is planned, with a number for its names.
+    /// The context of a planned check, with a number for its names.
     pub(crate) fn new(session: Session, access: AccessType, number: usize, seed: u64) -> Cx {
         let shared = Shared {
             ledger: Ledger::new(session.target().logbook().cloned()),
@@ -80,7 +80,7 @@ impl Cx {
         Cx { session, access, scope: WHOLE, shared: Arc::new(shared) }
     }
 
-    /// For whoever calls the driver as a check does and is none, for at most so long.
+    /// A context for a caller that is no check, for this time at most.
     pub fn of_no_check(
         target: &Arc<Target>,
         what: &str,
@@ -129,8 +129,8 @@ impl Cx {
         })
     }
 
-    /// Undoes what was made in this scope, as far as the driver lets it: what stays is tried once more at the end of the check, is told
-    /// as left behind, and keeps the check from no verdict. Says why it stays.
+    /// Undoes what was made in this scope, as far as the driver lets it. Objects that stay are tried once more at the
+    /// end of the check and reported as left behind; they do not change the verdict. Returns why something stays.
     pub fn undo_best_effort(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
             match self.undo().await {
@@ -143,23 +143,24 @@ impl Cx {
         })
     }
 
-    /// Whether the check is judged although something that it made stays.
+    /// Returns true if the check gets a verdict although something that it made stays.
     pub(crate) fn tolerates_leftovers(&self) -> bool {
         self.shared.tolerates_leftovers.load(Ordering::Relaxed)
     }
 
-    /// Does not undo what calls of this scope that got no answer may have made: to learn its id, the same call would be made again,
-    /// which may have been what the driver died of. It is reported as what may have been left behind.
+    /// Stops undoing what calls of this scope without an answer may have made: to learn the id, the call would have to
+    /// be made again, and it may have been the call that the driver died of. Reported as what may have been left
+    /// behind.
     pub fn give_up_unnamed(&self) {
         self.shared.ledger.give_up_unnamed(self.scope);
     }
 
-    /// The same check on another node: calls of the Node service and paths are that node's.
+    /// A context on another node: calls of the Node service and paths are that node's.
     pub fn at_node(&self, node: usize) -> Cx {
         Cx { session: self.session.at_node(node), ..self.clone() }
     }
 
-    /// The same check as one of several callers at the same time, told apart in the record of its calls.
+    /// A context for one of several callers at the same time, whose calls are recorded under its number.
     pub fn worker(&self, worker: usize) -> Cx {
         Cx { session: self.session.of_worker(worker), ..self.clone() }
     }
@@ -169,21 +170,22 @@ impl Cx {
         Cx { session: self.session.observed_by(observer), ..self.clone() }
     }
 
-    /// The same check with volumes of this access type, whatever it runs for.
+    /// A context with volumes of this access type, whatever access type the check runs for.
     pub fn with_access(&self, access: AccessType) -> Cx {
         Cx { access, ..self.clone() }
     }
 
-    /// The same check with these secrets in each call that takes some, instead of those that are configured. What is made
-    /// with them is undone with them.
+    /// A context with these secrets in each call that takes some, instead of the configured ones. Objects that are made
+    /// with them are undone with them.
     pub fn with_secrets(&self, secrets: Pairs) -> Cx {
         Cx { session: self.session.with_secrets(Some(Arc::new(Secret(secrets)))), ..self.clone() }
     }
 
-    /// What is found out about the driver once for all checks, by what it is and for the access type of this one.
+    /// Finds out a fact about the driver once for all checks. Facts are distinguished by their type and the access type
+    /// of this check.
     ///
     /// # Errors
-    /// Whatever finding it out fails with.
+    /// Any error of finding it out.
     pub async fn learn<T: Any + Send + Sync>(
         &self,
         find: impl Future<Output = Result<T, Stop>>,
@@ -243,7 +245,7 @@ impl Cx {
         }
     }
 
-    /// How many volumes the node takes, where it has a limit.
+    /// The number of volumes that the node takes, if it has a limit.
     async fn volumes_per_node(&self) -> Option<usize> {
         match self.session.call(v1::NodeGetInfoRequest {}).once().await.answer() {
             Answer::Ok(info) => usize::try_from(info.max_volumes_per_node).ok().filter(|limit| *limit > 0),
@@ -251,8 +253,8 @@ impl Cx {
         }
     }
 
-    /// Lets other checks go on that wait for what this one holds: it has ended, and what is left of it is undone only when
-    /// they have ended, too.
+    /// Lets other checks continue that wait for volumes of this one. It has ended, and its remaining objects are undone
+    /// only when those checks have ended, too.
     pub(crate) async fn release_leases(&self) {
         *self.shared.room.lock().await = None;
         self.shared.leases.lock().await.clear();
@@ -303,7 +305,7 @@ impl Cx {
         None
     }
 
-    /// What is not undone, and may be there.
+    /// The objects that are not undone and may still exist.
     pub(crate) fn left_behind(&self) -> Vec<LeftBehind> {
         let mut left = self.shared.ledger.left_behind(self.label());
         left.extend(self.shared.cleanups.open().into_iter().map(|what| LeftBehind {

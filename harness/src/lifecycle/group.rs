@@ -18,8 +18,7 @@ impl Cx {
         }
     }
 
-    /// Sends CreateVolumeGroupSnapshot. Whatever comes of it is deleted after the check, also if there was no
-    /// answer.
+    /// Sends CreateVolumeGroupSnapshot. The group snapshot is deleted after the check, also if there was no answer.
     pub fn create_group_snapshot(
         &self,
         request: v1::CreateVolumeGroupSnapshotRequest,

@@ -1,5 +1,6 @@
-//! What only the user can break and heal, by commands of the configuration: volumes and the back end made ill, and faults by name. It is
-//! noted before it is broken, so that it is healed whatever happens, also by `--cleanup` after a run that was killed.
+//! Breaks and heals, by commands of the configuration, what only the user can: volumes and the back end are made ill,
+//! and faults are applied by name. A fault is recorded before it begins, so that it is healed in any case, also by
+//! `--cleanup` after a run that was killed.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::lifecycle::cx::Cx;
 use crate::resources::resource::Resource;
 use crate::spec::verdict::Stop;
 
-/// What the commands of `health` get for the back end, where they get the id of a volume otherwise.
+/// The argument of the commands of `health` that stands for the back end. Otherwise they get the id of a volume.
 pub const BACKEND: &str = "backend";
 /// Under which name `health` of the configuration is noted.
 const HEALTH: &str = "health";

@@ -1,4 +1,5 @@
-//! What only the vendor can read, by a command of the configuration: what the back end knows of a volume or a snapshot.
+//! Reads, by a command of the configuration, what only the vendor can: the state of a volume or a snapshot in the back
+//! end.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,11 +14,11 @@ use crate::spec::verdict::Stop;
 /// Time that the command has for one object.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What the back end knows of an object. What the command leaves out is not known.
+/// The state of an object in the back end. A field that the command leaves out is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Inspected {
-    /// Whether it exists.
+    /// True if it exists.
     pub exists: Option<bool>,
     /// The values in force of all parameters of a volume, of mutable ones as of others; a key that is missing has none.
     pub parameters: Option<Pairs>,
@@ -26,7 +27,7 @@ pub struct Inspected {
 }
 
 impl Cx {
-    /// What the command of the user says of a volume.
+    /// Asks the command of the user about a volume.
     ///
     /// # Errors
     /// Broken if the command fails, or prints something else.
@@ -34,7 +35,7 @@ impl Cx {
         self.inspect("volume", id).await
     }
 
-    /// What the command of the user says of a snapshot.
+    /// Asks the command of the user about a snapshot.
     ///
     /// # Errors
     /// Broken if the command fails, or prints something else.

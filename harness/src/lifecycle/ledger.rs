@@ -1,5 +1,5 @@
-//! What a check has made and not yet undone. An entry is written before the call that makes the resource is sent, so
-//! that it is undone whatever happens: failure, timeout, panic, Ctrl-C.
+//! Lists what a check has made and not yet undone. An entry is written before the call that makes the resource is sent,
+//! so that it is undone in any case: failure, timeout, panic, Ctrl-C.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::resources::resource::{Obstacle, Resource, Stays};
 /// The entries of one check.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Where others can read it, should the run be killed.
+    /// The file from which the entries can be read if the run is killed.
     logbook: Option<Arc<Logbook>>,
     inner: Mutex<Inner>,
 }
@@ -38,7 +38,7 @@ struct Inner {
     late: VecDeque<(Resource, usize)>,
 }
 
-/// Uses of volumes that are kept in mind; more calls than that are not under way unheard.
+/// Number of uses of volumes that are remembered. There are never more calls than that under way.
 const LATE_MAX: usize = 100;
 
 /// A part of a check that is undone by itself.
@@ -52,7 +52,7 @@ struct Entry {
     key: String,
     resource: Resource,
     node: usize,
-    /// Those that it was made with.
+    /// The secrets that it was made with.
     secrets: Option<Arc<Secret>>,
     scope: Scope,
     /// Calls under way that may make the resource.
@@ -60,9 +60,9 @@ struct Entry {
     /// The number of the latest of them.
     latest: u64,
     exists: Exists,
-    /// What was in the way when it was to be undone.
+    /// The reason why it could not be undone, after a failed attempt.
     stays: Option<Stays>,
-    /// Whether it is not to be asked for any more by this run.
+    /// True if this run does not try to undo it any more.
     is_given_up: bool,
     /// Its number in the logbook.
     noted: Option<u64>,
@@ -70,32 +70,33 @@ struct Entry {
 
 /// The progress of a check that undoes all that is left.
 pub(crate) const UNDOING: &str = "undoing what it made";
-/// What is said of a resource that nobody came to undo.
+/// The reason that is reported for a resource that was never tried to be undone.
 const NOT_TRIED: &str = "the run ended before it was undone";
 
 /// A resource to undo: on which node, with which secrets, and whether it is there.
 type Undo = (Resource, usize, Option<Arc<Secret>>, Exists);
 
 impl Entry {
-    /// Whether nobody knows that it is there.
+    /// Returns true if the resource may not exist.
     fn is_in_doubt(&self) -> bool {
         self.stays.as_ref().is_some_and(|stays| stays.in_doubt)
     }
 }
 
-/// What came of trying to undo each resource once.
+/// The result of trying to undo each resource once.
 #[derive(Debug, Default)]
 struct Round {
     /// The keys of what could not be undone, and why; nothing is said of what may not be there at all.
     left: Vec<(String, Option<String>)>,
-    /// Whether something was undone after the first of them.
+    /// True if something was undone after the first failure.
     is_progress: bool,
 }
 
-/// Why nothing is undone any more.
+/// The reason why nothing is undone any more.
 const GONE: &str = "the driver is not running";
 
-/// Whether the driver is gone, and nobody starts it while resources are undone. Once the run has started it, it undoes them again.
+/// Returns true if the driver is gone and is not started while resources are undone. If the run starts it later, it
+/// undoes them then.
 pub(super) fn driver_is_gone(session: &Session) -> BoxFuture<'_, bool> {
     Box::pin(async move {
         let target = session.target();
@@ -161,7 +162,7 @@ impl Ledger {
         }
     }
 
-    /// Strikes a resource out: it is gone. A call under way may make it anew.
+    /// Marks a resource as gone. A call under way may make it again.
     pub(crate) fn settle(&self, resource: &Resource, node: usize) {
         let mut inner = self.lock();
         let key = key(resource, node);
@@ -178,8 +179,8 @@ impl Ledger {
         Undoing { key, latest }
     }
 
-    /// Strikes a resource out after it was undone, unless a call to make it was under way at the same time: nobody knows
-    /// which of the two came first.
+    /// Marks a resource as gone after it was undone, unless a call to make it was under way at the same time: either of
+    /// the two may have come first.
     pub(crate) fn undone(&self, Undoing { key, latest }: Undoing) {
         let mut inner = self.lock();
         if let Some(entry) = inner.find(&key)
@@ -202,7 +203,8 @@ impl Ledger {
     pub(crate) async fn undo(&self, session: &Session, scope: Scope) -> Vec<String> {
         loop {
             let round = self.undo_once(session, scope).await;
-            // What stood in the way may have been older: a snapshot that was asked for again, after a volume was made from it.
+            // An older resource may have been in the way: a snapshot that was asked for again, after a volume was made
+            // from it.
             if round.left.is_empty() || !round.is_progress {
                 return round.left.into_iter().filter_map(|(_, why)| why).collect();
             }
@@ -262,13 +264,14 @@ impl Ledger {
         let late: Vec<(Resource, usize)> =
             self.lock().late.iter().filter(|(late, _)| late.uses(resource)).cloned().collect();
         for (late, node) in &late {
-            // If it is not there, so much the better; if it stays, the resource that it uses tells of it.
+            // The resource may not exist, so a failure here proves nothing. If it does exist and stays, the resource
+            // that it uses cannot be undone, and that is reported.
             let _ = late.undo(&session.at_node(*node), Exists::Perhaps).await;
         }
         !late.is_empty()
     }
 
-    /// Does not ask any more for what calls without an answer may have made, of which nobody knows the id.
+    /// Stops asking for resources of unknown id that calls without an answer may have made.
     pub(crate) fn give_up_unnamed(&self, scope: Scope) {
         let mut inner = self.lock();
         let Inner { entries, around, .. } = &mut *inner;
@@ -288,7 +291,7 @@ impl Ledger {
         self.lock().entries.len() as u64
     }
 
-    /// What could not be undone, or was not tried any more.
+    /// The resources that could not be undone, or were not tried any more.
     pub(crate) fn open(&self) -> Vec<String> {
         let inner = self.lock();
         inner
@@ -312,7 +315,7 @@ impl Ledger {
     /// Everything that is still in the ledger.
     pub(crate) fn left_behind(&self, check: &str) -> Vec<LeftBehind> {
         let is_kept = self.logbook.as_ref().is_some_and(|logbook| logbook.outlives_the_run());
-        let told = |entry: &Entry| LeftBehind {
+        let left_behind = |entry: &Entry| LeftBehind {
             what: entry.resource.to_string(),
             id: entry.resource.id(),
             why: entry.stays.as_ref().map_or_else(|| NOT_TRIED.to_owned(), |stays| stays.why.clone()),
@@ -320,7 +323,7 @@ impl Ledger {
             check: Some(check.to_owned()),
             remove: is_kept.then_some(Removal::Cleanup),
         };
-        self.lock().entries.values().map(told).collect()
+        self.lock().entries.values().map(left_behind).collect()
     }
 
     /// The youngest resource in a scope that may be there, but for those that could not be undone.
@@ -343,7 +346,7 @@ impl Ledger {
         Some((entry.resource.clone(), entry.node, entry.secrets.clone(), entry.exists))
     }
 
-    /// Removes the entry if nobody says that the resource is there, or may come to be.
+    /// Removes the entry if the resource is gone and no call under way may make it.
     fn sweep(&self, inner: &mut Inner, key: &str) {
         let is_gone = |entry: &Entry| entry.claims == 0 && entry.exists == Exists::No;
         if !inner.find(key).is_some_and(|entry| is_gone(entry)) {
@@ -360,11 +363,11 @@ impl Ledger {
     }
 }
 
-/// What tells a resource from others: those of one node may look like those of another.
+/// The key of a resource. It includes the node, because resources of two nodes may otherwise look alike.
 fn key(resource: &Resource, node: usize) -> String {
     match resource.request() {
         _ if resource.is_on_node() && node > 0 => format!("{resource} on node {node}"),
-        // Of two requests under one name only one can be answered for what there is.
+        // Two requests under one name cannot both match the existing object, so each has an entry.
         Some(request) => format!("{resource} {request:?}"),
         None => resource.to_string(),
     }

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use crate::client::session::Session;
 use crate::spec::verdict::Stop;
 
-/// Pages read of one list at the most.
+/// Largest number of pages that are read of one list.
 const PAGES_MAX: usize = 10_000;
 
 impl Session {

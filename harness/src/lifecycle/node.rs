@@ -31,7 +31,7 @@ pub struct NodeVolume {
     pub context: Pairs,
     /// Size in bytes, 0 where unknown.
     pub size_bytes: i64,
-    /// Whether it can only be published with `readonly`, as the user says of a pre-provisioned one.
+    /// True if it can only be published with `readonly`, which the user states of a pre-provisioned volume.
     pub readonly: bool,
     /// publish_context configured for a pre-provisioned volume.
     pub publish_context: Pairs,
@@ -54,7 +54,7 @@ impl From<v1::Volume> for NodeVolume {
 pub struct Attached {
     /// The volume.
     pub volume: NodeVolume,
-    /// What ControllerPublishVolume answered, where the driver has it.
+    /// The publish_context of ControllerPublishVolume, if the driver has that RPC.
     pub publish_context: Pairs,
 }
 
@@ -85,10 +85,10 @@ impl Cx {
         self.usable_volume(false).await
     }
 
-    /// The same, for what has to be written to.
+    /// A volume to publish and to write to.
     ///
     /// # Errors
-    /// The same.
+    /// Broken if the driver refuses to create one; skip if no pre-provisioned one fits.
     pub async fn writable_volume(&self) -> Result<NodeVolume, Stop> {
         self.usable_volume(true).await
     }
@@ -117,7 +117,7 @@ impl Cx {
                 let info = self.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
                 request.accessibility_requirements = info
                     .accessible_topology
-                    // Without segments it names no place, and a requirement would have nothing in it.
+                    // A topology without segments names no place, and a requirement made of it would be empty.
                     .filter(|here| !here.segments.is_empty())
                     .map(|here| v1::TopologyRequirement {
                         requisite: vec![here.clone()],
@@ -277,8 +277,8 @@ impl Cx {
         })
     }
 
-    /// Sends a NodePublishVolume that no orchestrator would send, and does not look what came of it: a request that asks for
-    /// nonsense has no right result to compare with. The volume is unpublished after the check.
+    /// Sends a NodePublishVolume that no orchestrator would send. The mount is not compared with the request, because
+    /// an absurd request has no right result. The volume is unpublished after the check.
     pub fn node_publish_hostile(
         &self,
         request: v1::NodePublishVolumeRequest,
@@ -296,7 +296,7 @@ impl Cx {
         let target = self.target();
         let under_way = target.read_back.begin(self.node(), &request.volume_id);
         let reply = self.making(resource, self.call(request.clone()).once()).await;
-        // What comes of a request with the other access type, which the volume was not made for, the check judges that makes it.
+        // A request with an access type that the volume was not made for is left to the check that makes it.
         if matches!(reply.answer(), Answer::Ok(_))
             && read_back::is_for(self.access(), &request)
             && target.node(self.node()).sees_files().await
@@ -361,7 +361,7 @@ impl Cx {
         self.taking_away(Resource::Publication { volume_id: volume_id.clone(), path }, volume_id, request)
     }
 
-    /// A volume attached to this node, as far as the driver attaches. Waits for room on a node that other checks have
+    /// Attaches a volume to this node, if the driver attaches volumes. Waits for room on a node that other checks have
     /// filled.
     ///
     /// # Errors
@@ -378,7 +378,7 @@ impl Cx {
         })
     }
 
-    /// A volume staged on this node, as far as the driver stages.
+    /// Stages a volume on this node, if the driver stages volumes.
     ///
     /// # Errors
     /// Broken if a call on the way is refused.
@@ -415,7 +415,7 @@ impl Cx {
         self.staging_path_of(&self.unique_name()).await
     }
 
-    /// A staging directory for a volume, made as the orchestrator makes it. kubelet always has the same one for the file
+    /// Makes a staging directory for a volume, as the orchestrator does. kubelet always uses one directory for the file
     /// system of a volume.
     ///
     /// # Errors
@@ -425,10 +425,10 @@ impl Cx {
         self.make_staging(place).await
     }
 
-    /// A staging directory whose path has exactly so many bytes.
+    /// A staging directory whose path has exactly this many bytes.
     ///
     /// # Errors
-    /// Broken if it cannot be made; skip if paths of that length are not to be had here.
+    /// Broken if it cannot be made; skip if paths of that length are impossible here.
     pub async fn staging_path_of_length(&self, bytes: usize) -> Result<String, Stop> {
         let mut name = self.unique_name();
         let above = self.paths().staging_dir().as_os_str().len() + 1;
@@ -515,10 +515,10 @@ impl Cx {
         written.map_err(|error| Stop::broken(format!("failed to write {}: {error}", path.display())))
     }
 
-    /// A target path that has exactly so many bytes.
+    /// A target path that has exactly this many bytes.
     ///
     /// # Errors
-    /// Broken if the parent cannot be made; skip if paths of that length are not to be had here.
+    /// Broken if the parent cannot be made; skip if paths of that length are impossible here.
     pub async fn target_path_of_length(&self, bytes: usize) -> Result<String, Stop> {
         let mut path = self.make_target(PathParts::flat(&self.unique_name())).await?;
         let missing = bytes.checked_sub(path.len()).ok_or_else(|| no_path_of(bytes))?;
@@ -546,7 +546,7 @@ impl Cx {
         Ok(())
     }
 
-    /// What lies at a path of the driver's file system.
+    /// Finds out what lies at a path of the driver's file system.
     ///
     /// # Errors
     /// Broken if it cannot be looked at.
@@ -554,25 +554,25 @@ impl Cx {
         self.paths().check(Path::new(path)).await.map_err(Stop::Broken)
     }
 
-    /// Whether the tests see a mount at a path; false where they do not share the driver's file system.
+    /// Returns true if the tests see a mount at a path. Always false if they do not share the driver's file system.
     pub fn is_mount_point(&self, path: &str) -> bool {
         self.mounts_at(path) > 0
     }
 
-    /// How many mounts the tests see at a path, one over the other; none where they do not share the driver's file system.
+    /// The number of mounts that the tests see at a path, one over the other. Zero if they do not share the driver's
+    /// file system.
     pub fn mounts_at(&self, path: &str) -> usize {
         if self.paths().commands().is_some() { 0 } else { mounts::at(Path::new(path)).len() }
     }
 
-    /// Whether the tests see the volume at a target path: a mount, or a device. Of files where nothing is mounted nobody
-    /// knows whose they are, also where the driver's files are seen.
+    /// Returns true if the tests see the volume at a target path: a mount, or a device. Plain files prove nothing,
+    /// because without a mount their owner is unknown, even if the tests see the driver's files.
     pub fn sees_published(&self, path: &str) -> bool {
         self.paths().commands().is_none() && workload::is_published(Path::new(path))
     }
 
-    /// Takes away the mounts at paths that the run has made, and below them, as a reboot of the node does; directories stay.
-    /// Returns how many there were. Only for a driver of which [`Cx::shares_files_with_driver`] says that it has the same
-    /// mounts.
+    /// Unmounts everything at or below paths that the run has made, as a reboot of the node does; directories stay.
+    /// Returns the number of mounts. Only for drivers for which [`Cx::shares_files_with_driver`] returns true.
     ///
     /// # Errors
     /// Broken if one cannot be unmounted.
@@ -585,14 +585,14 @@ impl Cx {
         Ok(count)
     }
 
-    /// Whether a workload could write into the directory at a target path, found out by making a file there and removing it;
-    /// none where the tests may not see the volume there.
+    /// Finds out if a workload could write into the directory at a target path, by making a file there and removing it.
+    /// `None` if the tests may not see the volume there.
     pub fn is_writable(&self, path: &str) -> Option<bool> {
         let found =
             std::fs::metadata(path).ok().filter(|found| self.sees_published(path) && found.is_dir())?;
         let file = Path::new(path).join(self.unique_name());
         let written = found.permissions().mode() & WRITE_BITS != 0 && std::fs::write(&file, "").is_ok();
-        // What cannot be removed is found when the volume is unpublished.
+        // A file that cannot be removed is found when the volume is unpublished.
         let _ = std::fs::remove_file(&file);
         Some(written)
     }
@@ -607,8 +607,8 @@ impl Cx {
         u32::try_from(pid).ok()
     }
 
-    /// Whether the tests are known to see what the driver does to files: they have its mount namespace and its root
-    /// directory, or a command of the user looks where the driver is.
+    /// Returns true if the tests are known to see what the driver does to files: they have its mount namespace and its
+    /// root directory, or a command of the user looks where the driver is.
     pub async fn shares_files_with_driver(&self) -> bool {
         self.target().node(self.node()).shares_files().await
     }

@@ -10,7 +10,7 @@ use crate::lifecycle::cx::Cx;
 use crate::resources::mounts;
 use crate::resources::resource::Resource;
 
-/// What such a file system has in the mount table as the name of its source, with something behind it.
+/// The prefix of the source that such a file system has in the mount table.
 pub const SOURCE: &str = "csi-sanity-";
 
 impl Cx {
@@ -19,15 +19,15 @@ impl Cx {
         self.may_own(Resource::Mount(directory.to_owned()));
     }
 
-    /// Notes that it is there no more.
+    /// Records that the mount is gone.
     pub fn has_unmounted(&self, directory: &Path) {
         self.disowns(&Resource::Mount(directory.to_owned()));
     }
 }
 
-/// Takes away what the tests have mounted over a directory, in this run or an earlier one.
+/// Unmounts what the tests have mounted over a directory, in this run or an earlier one.
 pub(crate) fn take_away(directory: &Path) -> io::Result<()> {
-    // Its server may be gone, so that nothing of the directory can be read.
+    // The server of the mount may be gone, so that nothing in the directory can be read.
     let mounts = mounts::table().into_iter().filter(|mount| mount.point == directory);
     let is_ours = |source: &Path| {
         source.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(SOURCE.as_bytes()))

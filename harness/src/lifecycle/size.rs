@@ -1,5 +1,5 @@
-//! How large the volumes of a run are: small, since some drivers write every byte, but as large as the driver wants them at
-//! the least.
+//! Chooses the size of a run's volumes: small, since some drivers write every byte, but not below the smallest size
+//! that the driver takes.
 
 use csi_proto::v1;
 use tonic::Code;
@@ -10,10 +10,11 @@ use crate::lifecycle::cx::Cx;
 /// Sizes tried after the first one, in bytes.
 const LARGER_BYTES: [i64; 8] = [320 << 20, 1 << 30, 4 << 30, 16 << 30, 64 << 30, 256 << 30, 1 << 40, 4 << 40];
 
-/// What came of looking for a size.
+/// The result of looking for a size.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// The first one will do, or it is for the checks to tell what is wrong.
+    /// The first step if the driver accepts it. If it does not, the size is used anyway, and the checks report what is
+    /// wrong.
     First,
     /// The driver wants this many bytes.
     Larger(i64),
@@ -35,7 +36,7 @@ pub(crate) async fn find(cx: &Cx, first_bytes: i64) -> Found {
             Answer::Refused(Refused { code: Code::OutOfRange, .. }) => {}
             // Whatever a driver says of a size that no file system fits into, it may mean the size.
             Answer::Refused(_) if bytes < LARGER_BYTES[0] => {}
-            // Some say so of a size that they do not offer.
+            // Some drivers use this code for a size that they do not offer.
             Answer::Refused(refused) if refused.code == Code::InvalidArgument => {
                 invalid = Some(refused.clone())
             }

@@ -17,7 +17,7 @@ impl Cx {
         }
     }
 
-    /// Sends CreateSnapshot. Whatever comes of it is deleted after the check, also if there was no answer.
+    /// Sends CreateSnapshot. The snapshot is deleted after the check, also if there was no answer.
     pub fn create_snapshot(&self, request: v1::CreateSnapshotRequest) -> PendingCall<'_, v1::Snapshot> {
         PendingCall::new(self, v1::CreateSnapshotRequest::RPC, move || {
             let call = self.call(request.clone()).once();
@@ -53,7 +53,7 @@ impl Cx {
         request: &v1::CreateSnapshotRequest,
     ) -> Result<Option<v1::Snapshot>, Stop> {
         self.eventually(Settles::SnapshotReady, || async {
-            // The protocol's way to wait: the same request again.
+            // The protocol's way to wait is to send the request again.
             let snapshot = self.create_snapshot(request.clone()).setup("a snapshot").await?;
             Ok(snapshot.ready_to_use.then_some(snapshot))
         })

@@ -1,4 +1,5 @@
-//! How each resource is undone that a check can make: as an orchestrator would, which asks again while a driver is busy.
+//! Undoes each resource that a check can make, as patiently as an orchestrator, which asks again while a driver is
+//! busy.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -19,7 +20,7 @@ use crate::text::shorten::named;
 
 /// Times that a call to undo something is made.
 const TRIES_MAX: u32 = 6;
-/// The same where the driver fails, and does not say "not now".
+/// Times that a call to undo something is made to a driver that fails, and does not say "not now".
 const FAILED_TRIES_MAX: u32 = 5;
 /// Times that a driver has to fail alike in making a resource before it is believed that there is none.
 const FAILURES_BELIEVED: u32 = 2;
@@ -47,7 +48,7 @@ impl Resource {
         }
     }
 
-    /// The same for a resource of which everything is known that undoes it.
+    /// Undoes a resource whose id is known.
     async fn undo_known(&self, session: &Session, exists: Exists) -> Result<(), Stays> {
         match self {
             Resource::VolumeNamed(_) | Resource::SnapshotNamed(_) | Resource::GroupSnapshotNamed(_) => Ok(()),
@@ -140,7 +141,7 @@ fn delete_snapshot(id: &str) -> v1::DeleteSnapshotRequest {
     v1::DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() }
 }
 
-/// Sends a request that undoes something until it is done: a few times at the most, no longer than `time-limits:
+/// Repeats a request that undoes something until it is done: a few times at most, no longer than `time-limits:
 /// settle-ms`, and once if the driver does not have the RPC.
 async fn insist<Q>(session: &Session, request: Q, exists: Exists) -> Result<(), Stays>
 where
@@ -178,7 +179,7 @@ where
                 session.patience().was_made_again(Q::RPC, true);
                 return Ok(tries.done(Ok(Some(response)))?);
             }
-            // Something has the name, and nobody else makes resources under names of this run.
+            // An object has the name already. It is this run's, because nothing else makes objects under such names.
             Answer::Refused(refused @ Refused { code: Code::AlreadyExists, .. }) => {
                 let why = format!("{}, made again to learn the id, answered {refused}", Q::RPC);
                 return Err(Stays { why, in_doubt: true, obstacle: Obstacle::Other });
@@ -199,7 +200,7 @@ where
     }
 }
 
-/// How often something is tried, and for how long.
+/// Counts and limits the tries to undo something.
 struct Tries<'a> {
     session: &'a Session,
     rpc: Rpc,
@@ -221,7 +222,8 @@ impl Tries<'_> {
         self.again(&format!("answered {refused}"), in_vain).await
     }
 
-    /// The same after a call without an answer. A driver that is gone is not waited for here: once it is back, all is undone again.
+    /// Pauses after a call without an answer. A driver that is gone is not waited for: once it is back, everything is
+    /// undone again.
     async fn again_unanswered(&mut self, no_answer: &NoAnswer) -> Result<(), String> {
         let in_vain = match no_answer {
             NoAnswer::NotSent(_) => true,

@@ -1,4 +1,4 @@
-//! How volumes are used: by which access type, and in which mode.
+//! The access types and access modes in which volumes are used.
 
 use csi_proto::v1;
 

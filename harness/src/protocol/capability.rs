@@ -1,4 +1,4 @@
-//! What a driver can advertise.
+//! The capabilities that a driver can advertise.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -50,7 +50,7 @@ macro_rules! capabilities {
     };
 }
 
-/// Enum numbers as they came over the wire, told apart by the set they belong to.
+/// Enum numbers as they came over the wire, with a type for each set of numbers.
 pub(crate) mod sets {
     pub(crate) struct Plugin(pub(crate) i32);
     pub(crate) struct Expansion(pub(crate) i32);
@@ -149,7 +149,7 @@ impl FromStr for Capability {
     }
 }
 
-/// What one driver advertises.
+/// The capabilities that one driver advertises.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     known: BTreeSet<Capability>,
@@ -157,7 +157,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Whether the driver advertises it.
+    /// Returns true if the driver advertises it.
     pub fn has(&self, capability: Capability) -> bool {
         self.known.contains(&capability)
     }
@@ -172,7 +172,7 @@ impl Capabilities {
         self.unknown.iter().map(String::as_str)
     }
 
-    /// Forgets what is of later versions, as a caller of this one would not know it, and returns it.
+    /// Removes the capabilities of later versions, which a caller of this version would not know, and returns them.
     pub(crate) fn keep(&mut self, version: Version) -> BTreeSet<Capability> {
         let (kept, later) = self.known.iter().copied().partition(|one| one.versions().first() <= version);
         self.known = kept;

@@ -1,36 +1,36 @@
-//! What a refusal leaves open: whether the call may have had an effect all the same, and whether it is to be made again.
+//! Decides, by RPC and code, if a refused call may have had an effect all the same, and if it should be repeated.
 
 use csi_proto::Rpc;
 use tonic::Code;
 
 use crate::protocol::rpc::Facts;
 
-/// What a call that was not done may have left behind.
+/// The possible effect of a call that was not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: the driver has said a definite no.
+    /// No effect: the refusal is definite.
     None,
-    /// Nobody knows: it may have failed half-way. Said again and again, it is the end of the matter.
+    /// Unknown: the call may have failed half-way. If the driver repeats the refusal, it is final.
     Unsure,
     /// The driver may still be at work on it. Sidecars make the same call again.
     Pending,
 }
 
-/// Whether the RPC changes something.
+/// Returns true if the RPC changes something.
 pub fn changes(rpc: Rpc) -> bool {
     Facts::of(rpc).is_some_and(Facts::changes)
 }
 
-/// What a refusal of the RPC with this code says of its effect.
+/// The possible effect of a call of the RPC that was refused with this code.
 pub fn of(rpc: Rpc, code: Code) -> Effect {
     if changes(rpc) { of_change(code) } else { Effect::None }
 }
 
-/// The same for an RPC that changes something.
+/// The possible effect of a call that changes something and was refused with this code.
 pub fn of_change(code: Code) -> Effect {
     match code {
         Code::Aborted | Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Effect::Pending,
-        // Something may have been used up in the middle of the work.
+        // Resources may have been used up in the middle of the work.
         Code::Internal | Code::Unknown | Code::DataLoss | Code::ResourceExhausted => Effect::Unsure,
         Code::Ok
         | Code::InvalidArgument
@@ -44,10 +44,10 @@ pub fn of_change(code: Code) -> Effect {
     }
 }
 
-/// Whether a refusal of the RPC of this name only says "not now", so that an orchestrator makes the same call again.
+/// Returns true if a refusal of the RPC of this name only says "not now", so that an orchestrator repeats the call.
 pub fn is_not_now(method: &str, code: Code) -> bool {
     match code {
-        // Of a list it says that the token is not valid.
+        // For a list, this code says that the token is not valid.
         Code::Aborted => !Facts::named(method).is_some_and(Facts::lists),
         Code::Unavailable | Code::ResourceExhausted => true,
         _ => false,

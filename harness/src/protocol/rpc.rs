@@ -1,11 +1,11 @@
-//! What there is to know of each RPC beyond its messages: one row for each, which all that goes by RPC reads.
+//! Facts about each RPC beyond its messages, one row for each. Everything that depends on the RPC reads this table.
 
 use csi_proto::{Call, RPCS, Rpc, Service, v1};
 
 use crate::protocol::capability::Capability;
 use crate::protocol::version::Version;
 
-/// What an RPC does to what a driver keeps.
+/// The effect of an RPC on the state that a driver keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
     /// It asks, and changes nothing.
@@ -20,7 +20,7 @@ pub enum Does {
     Changes,
 }
 
-/// What a call can make.
+/// The kinds of objects that a call can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// A volume.
@@ -42,9 +42,10 @@ pub enum Resource {
 pub struct Facts {
     /// The RPC.
     pub rpc: Rpc,
-    /// What it does.
+    /// The effect of the RPC.
     pub does: Does,
-    /// A driver has it if it advertises any of these; each driver with the service has it, if there are none.
+    /// The capabilities of which a driver needs one to offer the RPC. If there are none, each driver with the service
+    /// offers it.
     pub promised_by: &'static [Capability],
 }
 
@@ -59,12 +60,12 @@ impl Facts {
         FACTS.iter().find(|facts| facts.rpc.method == method)
     }
 
-    /// Whether a version of the protocol has it.
+    /// Returns true if a version of the protocol has it.
     pub fn is_in(&self, version: Version) -> bool {
         self.promised_by.is_empty() || self.promised_by.iter().any(|one| one.versions().has(version))
     }
 
-    /// What it makes, if it makes anything.
+    /// The kind of object that it makes, if it makes any.
     pub fn makes(&self) -> Option<Resource> {
         match self.does {
             Does::Makes(resource, _) => Some(resource),
@@ -80,17 +81,17 @@ impl Facts {
         }
     }
 
-    /// Whether it changes anything that a driver keeps.
+    /// Returns true if it changes anything that a driver keeps.
     pub fn changes(&self) -> bool {
         !matches!(self.does, Does::Asks | Does::Lists)
     }
 
-    /// Whether its answer is a page of a list.
+    /// Returns true if its answer is a page of a list.
     pub fn lists(&self) -> bool {
         self.does == Does::Lists
     }
 
-    /// Whether its answer is about all that the driver keeps: a page of a list, or the room that is left.
+    /// Returns true if its answer covers everything that the driver keeps: a page of a list, or the free capacity.
     pub(crate) fn is_about_all(&self) -> bool {
         self.lists() || self.rpc == v1::GetCapacityRequest::RPC
     }

@@ -52,13 +52,13 @@ impl Versions {
     /// All of them.
     pub const ALL: Versions = Versions { first: Version::V1_12, last: Version::V1_13 };
 
-    /// Those of them from one on.
+    /// The versions from one on.
     #[must_use]
     pub const fn since(self, first: Version) -> Versions {
         Versions { first, ..self }
     }
 
-    /// Those of them up to one.
+    /// The versions up to one.
     #[must_use]
     pub const fn until(self, last: Version) -> Versions {
         Versions { last, ..self }
@@ -69,7 +69,7 @@ impl Versions {
         self.first
     }
 
-    /// Whether a version is among them.
+    /// Returns true if a version is among them.
     pub fn has(self, version: Version) -> bool {
         self.first <= version && version <= self.last
     }
@@ -128,17 +128,17 @@ impl FromStr for CsiVersion {
     }
 }
 
-/// By which version a driver is judged, and how that is known.
+/// The versions by which a driver is judged, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
     /// One, or both where the driver has what only either has.
     pub versions: Vec<Version>,
-    /// What tells, for people.
+    /// The reason for the choice of versions, for people.
     pub sign: String,
 }
 
 impl Judged {
-    /// By the setting of the user, or else by signs: what the driver has that only one version has.
+    /// Decides by the user's setting, or else by signs: features of the driver that only one version has.
     pub(crate) fn by(setting: CsiVersion, signs: &[(Version, String)]) -> Judged {
         if let Some(version) = setting.named() {
             return Judged { versions: vec![version], sign: format!("csi-version: {version}") };
@@ -151,19 +151,19 @@ impl Judged {
                 "it shows nothing that only one version has, and the rules that apply are the same in all";
             return Judged { versions: vec![Version::V1_12], sign: sign.to_owned() };
         }
-        let told: Vec<_> = found.iter().map(|(_, sign)| sign.as_str()).collect();
+        let signs: Vec<_> = found.iter().map(|(_, sign)| sign.as_str()).collect();
         Judged {
-            sign: told.join(", and "),
+            sign: signs.join(", and "),
             versions: found.into_iter().map(|(version, _)| version).collect(),
         }
     }
 
-    /// Whether the rules of a version apply.
+    /// Returns true if the rules of a version apply.
     pub fn has(&self, version: Version) -> bool {
         self.versions.contains(&version)
     }
 
-    /// Such as `1.12`, or `1.12 and 1.13`.
+    /// The versions in words: `1.12`, or `1.12 and 1.13`.
     pub fn name(&self) -> String {
         self.versions.iter().map(Version::to_string).collect::<Vec<_>>().join(" and ")
     }

@@ -33,7 +33,7 @@ pub(crate) enum Attachment {
     Mapped {
         /// The name below `/dev/mapper`.
         name: String,
-        /// All reads and writes of it wait until it is resumed.
+        /// True if all reads and writes of it wait until it is resumed.
         is_suspended: bool,
     },
 }

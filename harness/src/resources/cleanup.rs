@@ -1,4 +1,5 @@
-//! What a check has made that is no driver's: it is removed as surely as what the ledger has.
+//! Removes what a check has made outside the driver, as reliably as the ledger undoes what it has made through the
+//! driver.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,10 +7,10 @@ use std::sync::Arc;
 use csi_proto::lock::Mutex;
 use tonic::async_trait;
 
-/// Something that is removed at the end of a check, whatever happens: failure, timeout, Ctrl-C.
+/// An object that is removed at the end of a check in any case: failure, timeout, Ctrl-C.
 #[async_trait]
 pub trait Cleanup: fmt::Debug + Send + Sync {
-    /// What it is called where it is left behind.
+    /// The name under which it is reported if it is left behind.
     fn name(&self) -> String;
 
     /// Removes it, if it still exists.
@@ -19,7 +20,7 @@ pub trait Cleanup: fmt::Debug + Send + Sync {
     async fn remove(&self) -> Result<(), String>;
 }
 
-/// What one check has to remove.
+/// The objects that one check has to remove.
 #[derive(Debug, Default)]
 pub(crate) struct Cleanups(Mutex<Vec<Arc<dyn Cleanup>>>);
 
@@ -56,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// It goes at the try with this number.
+    /// It is removed at the try with this number.
     #[derive(Debug)]
     struct Resource {
         name: &'static str,
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_go_is_told_and_tried_again() {
+    async fn what_does_not_go_is_reported_and_tried_again() {
         let cleanups = Cleanups::default();
         let (easy, hard) = (Resource::new("easy", 1), Resource::new("hard", 2));
         cleanups.add(hard.clone());

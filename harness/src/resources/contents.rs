@@ -1,21 +1,21 @@
-//! What workloads write into volumes: blocks that say which write of which volume they are from, and which part of it, so that
-//! what is read says whose it is, how old, and what has become of it.
+//! The data that workloads write into volumes. Each block states its volume, its write and its place in the write, so
+//! that a reader can say who wrote the data, how old it is, and how it was damaged.
 
 use std::fmt;
 
 /// Bytes of a block: what the smallest devices write at once.
 pub const BLOCK_BYTES: usize = 512;
-/// What stands at the beginning of each block, so that nothing else is taken for one.
+/// The bytes at the beginning of each block, by which blocks are recognised.
 const MARK: &[u8; 12] = b"csi-sanity: ";
 /// Bytes of the name of a writer that are kept.
 const WRITER_BYTES_MAX: usize = 128;
-/// Where the sum over all bytes before it stands.
+/// The offset of the checksum over all bytes before it.
 const SUM_AT: usize = BLOCK_BYTES - 8;
 
-/// Which write of which volume something is from.
+/// Identifies a write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// Tells those who write apart, whose volumes may have the same names.
+    /// Distinguishes writers whose volumes may have equal names.
     pub run: u64,
     /// The volume.
     pub volume: String,
@@ -23,18 +23,18 @@ pub struct Stamp {
     pub number: u32,
 }
 
-/// What is in a place of a volume.
+/// The content of a place of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Found {
     /// All of a write.
     Write(Stamp),
     /// Nothing: no file, or zeros alone.
     Empty,
-    /// A write that ends after so many bytes.
+    /// A write that ends after this many bytes.
     Cut(Stamp, usize),
-    /// A write of which so many bytes are zeros.
+    /// A write in which this many bytes are zeros.
     Holes(Stamp, usize),
-    /// A write so many bytes before or behind its place.
+    /// A write this many bytes before or behind its place.
     Shifted(Stamp, i64),
     /// Parts of two writes.
     Mixed(Stamp, Stamp),
@@ -106,7 +106,7 @@ fn block(stamp: &Stamp, at_bytes: u64) -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// As much of a name as a block has room for.
+/// The part of a name that fits into a block.
 fn kept(volume: &str) -> &str {
     let mut end = volume.len().min(WRITER_BYTES_MAX);
     while !volume.is_char_boundary(end) {
@@ -115,7 +115,7 @@ fn kept(volume: &str) -> &str {
     &volume[..end]
 }
 
-/// FNV-1a.
+/// The FNV-1a checksum.
 fn sum(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -136,7 +136,7 @@ impl Block {
     }
 }
 
-/// What bytes are that were read from the place that begins at an offset, where so many blocks were written.
+/// Recognises the bytes that were read from an offset at which this many blocks were written.
 pub fn found(bytes: &[u8], offset: u64, written: usize) -> Found {
     if bytes.iter().all(|byte| *byte == 0) {
         return Found::Empty;
@@ -146,7 +146,7 @@ pub fn found(bytes: &[u8], offset: u64, written: usize) -> Found {
         .enumerate()
         .filter_map(|(nth, bytes)| Some((nth, Block::read(bytes)?)))
         .collect();
-    // Where the beginning is lost, the marks may stand between the blocks.
+    // If the beginning is lost, the blocks may not be aligned to their size.
     let Some((nth, first)) = blocks.first() else { return unaligned(bytes, offset) };
     if let Some((_, other)) = blocks.iter().find(|(_, block)| block.stamp != first.stamp) {
         return Found::Mixed(first.stamp.clone(), other.stamp.clone());
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_become_of_a_write_is_told() {
+    fn what_has_become_of_a_write_is_recognised() {
         let (one, two) = (bytes(&stamp(1), OFFSET, BLOCKS), bytes(&stamp(2), OFFSET, BLOCKS));
         assert_eq!(found(&one, OFFSET, BLOCKS), Found::Write(stamp(1)));
         assert_eq!(found(&[], OFFSET, BLOCKS), Found::Empty);

@@ -108,7 +108,7 @@ pub fn is_recorded_in_memory(id: &str) -> bool {
                 text.windows(id.len().max(1)).any(|part| part == id.as_bytes())
             };
             let is_small = found.is_file() && found.len() <= RECORD_BYTES_MAX;
-            // With too many files to read, the id may be in one of the others.
+            // If there are too many files to read, one of the others may contain the id.
             if entries > RECORDS_MAX
                 || entry.file_name().to_string_lossy().contains(id)
                 || (is_small && names_it())

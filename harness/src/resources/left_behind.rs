@@ -1,27 +1,27 @@
-//! What stays when a run is over, as its reader is told.
+//! Describes the objects that are still there when a run is over.
 
-/// Something that may have been left behind.
+/// An object that may have been left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftBehind {
-    /// What it is, such as `volume named "x"`.
+    /// The object, such as `volume named "x"`.
     pub what: String,
     /// Its id or path, where that is known.
     pub id: Option<String>,
     /// Why it is there, or may be there.
     pub why: String,
-    /// Whether nobody knows that it is there, and that the run made it.
+    /// True if it may not exist, or may not be the run's.
     pub in_doubt: bool,
     /// Label of the check that made it, if that is known.
     pub check: Option<String>,
-    /// How it is removed.
+    /// The way to remove it, if there is one.
     pub remove: Option<Removal>,
 }
 
-/// How something is removed that was left behind.
+/// The way to remove something that was left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// By the same command with `--cleanup`.
+    /// The command of the run with `--cleanup` added.
     Cleanup,
-    /// By this command.
+    /// A shell command.
     Command(String),
 }

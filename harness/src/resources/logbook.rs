@@ -1,9 +1,9 @@
-//! What a run has made and not yet undone, in a file that outlives it: a run that is killed leaves all of it behind, and
-//! the next one can read what that is.
+//! A file with what a run has made and not yet undone. It outlives a run that is killed and leaves everything behind,
+//! so that the next run can undo it.
 //!
-//! A line of JSON for each piece of news. Secrets are left out of the requests in it; those of the configuration are filled
-//! in when they are sent again. The file is locked as long as its run lives; it goes with it if nothing is left, and otherwise has what is
-//! left, and nothing else, after that.
+//! Each event is a line of JSON. Secrets are left out of the requests in it; those of the configuration are filled in
+//! when they are sent again. The file is locked as long as its run lives. When the run ends, the file is removed if
+//! nothing is left, and otherwise shortened to what is left.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -22,7 +22,7 @@ use crate::resources::resource::Resource;
 
 const PREFIX: &str = "csi-sanity-run-";
 const SUFFIX: &str = ".jsonl";
-/// What no run writes.
+/// Larger than any file that a run writes.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// The file of a run that is under way.
@@ -45,9 +45,9 @@ struct Open {
 /// The driver of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOf {
-    /// Its endpoints, that of the first node first, and that of the Controller service last if it has its own.
+    /// Its endpoints: that of the first node comes first, and that of the Controller service last if it has its own.
     pub endpoints: Vec<String>,
-    /// Whether the driver ends with the run, and all that it keeps with it.
+    /// True if the driver ends with the run, with everything that it keeps.
     pub driver_ends_too: bool,
 }
 
@@ -56,7 +56,7 @@ impl RunOf {
     pub fn new(config: &Config, driver_ends_too: bool) -> RunOf {
         let nodes = config.nodes.iter().map(|node| &node.endpoint);
         let endpoints = config.endpoint.iter().chain(nodes).chain(&config.controller_endpoint);
-        // As an address is written in one way only; and one that is forwarded is another one each time.
+        // An address is written in one form, so that equal ones are recognised. A forwarded one differs in each run.
         let written = |endpoint: &String| {
             endpoint.parse().map_or(endpoint.clone(), |read: Endpoint| config.place_of(&read))
         };
@@ -68,9 +68,9 @@ impl RunOf {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum News {
-    /// The first one.
+    /// The first line: the run.
     Run(RunOf),
-    /// A call is about to be sent that may make the resource; or something else is known of it.
+    /// A call is about to be sent that may make the resource, or a known resource has changed.
     TimerGuard {
         number: u64,
         /// Named `thing` in the files of runs before this version.
@@ -92,7 +92,7 @@ enum News {
 
 impl News {
     fn line(&self) -> Vec<u8> {
-        // Nothing in it can fail.
+        // Serialising it cannot fail.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
@@ -145,12 +145,12 @@ impl Logbook {
         self.write(&News::DriverDirectory(directory.to_owned()));
     }
 
-    /// Whether what it tells of is there after the run, and so the file.
+    /// True if something that the file lists is still there after the run, so that the file is needed.
     pub(crate) fn outlives_the_run(&self) -> bool {
         !self.driver_ends_too
     }
 
-    /// A run goes on without its file: where the disk is full, undoing matters more than what would be missing here.
+    /// A run continues without its file: where the disk is full, undoing matters more than a complete file.
     fn write(&self, news: &News) {
         let _ = self.lock().file.write_all(&news.line());
     }
@@ -173,9 +173,9 @@ impl Notebook for Logbook {
 impl Drop for Logbook {
     fn drop(&mut self) {
         let _ = match self.driver_ends_too || self.lock().resources == 0 {
-            // There is nothing that anybody could undo.
+            // Nothing is left that could be undone.
             true => std::fs::remove_file(&self.path),
-            // The whole file says the same.
+            // If shortening fails, the whole file describes the same resources.
             false => shorten(&self.path),
         };
     }
@@ -193,10 +193,10 @@ fn shorten(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a run that was killed has left behind.
+/// The resources that a run that was killed has left behind.
 #[derive(Debug)]
 pub struct Remains {
-    /// Whose they are.
+    /// The run that left them.
     pub run: RunOf,
     pub(crate) path: PathBuf,
     /// The resources in the order in which they were made, each with its node and whether it is known to be there.
@@ -205,11 +205,11 @@ pub struct Remains {
     pub(crate) drivers: Vec<ChildProcess>,
     /// The directory in which the driver keeps its files, if the run has found it.
     pub(crate) driver_directory: Option<PathBuf>,
-    /// Keeps others from undoing the same.
+    /// Its lock keeps other processes from undoing the same run.
     _file: File,
 }
 
-/// Why a file of a run cannot be read.
+/// The reason why a file of a run cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}; remove the file if nothing of its run is left", path.display())]
 pub struct UnreadableRemains {
@@ -217,7 +217,7 @@ pub struct UnreadableRemains {
     problem: String,
 }
 
-/// What the runs of this user have left behind that do not run any more.
+/// The resources that killed runs of this user have left behind.
 ///
 /// # Errors
 /// The directory for temporary files cannot be read.
@@ -235,12 +235,12 @@ pub fn remains() -> io::Result<Vec<Result<Remains, UnreadableRemains>>> {
     Ok(paths.into_iter().filter_map(|path| read(&path).map_err(unreadable(path)).transpose()).collect())
 }
 
-/// How the names of directories begin that the driver that is built in has for itself.
+/// The prefix of the directories that the built-in driver makes for itself.
 pub const BUILT_IN_PREFIX: &str = "csi-sanity-mock-";
 /// The directory in it in which that driver keeps its files.
 pub const BUILT_IN_STATE: &str = "state";
 
-/// The remains in a file; `None` if its run is under way, or it is somebody else's.
+/// The remains in a file; `None` if its run is under way, or belongs to another user.
 fn read(path: &Path) -> Result<Option<Remains>, String> {
     let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
     let mut file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
@@ -272,7 +272,7 @@ fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
     for (number, line) in (1..).zip(whole.lines()) {
         let news = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
         match news {
-            News::Run(told) => run = Some(told),
+            News::Run(found) => run = Some(found),
             News::TimerGuard { number, resource, node } => {
                 let is_known = resources.get(&number).is_some_and(|(.., is_known)| *is_known);
                 resources.insert(number, (resource, node, is_known));
@@ -308,7 +308,7 @@ fn remove_built_in_state(directory: &Path) -> Option<PathBuf> {
 }
 
 impl Remains {
-    /// The lines of a file that tells of them, and of nothing else.
+    /// The lines of a file that lists these resources and nothing else.
     fn news(self) -> impl Iterator<Item = News> {
         let resources = (1..).zip(self.resources).flat_map(|(number, (resource, node, is_known))| {
             let made = is_known.then_some(News::Made(number));
@@ -321,20 +321,20 @@ impl Remains {
         run.chain(directories.map(News::Directory)).chain(drivers).chain(resources)
     }
 
-    /// What there is to undo, in words.
+    /// Describes the resources that are to be undone.
     pub fn resources(&self) -> Vec<String> {
         self.resources.iter().map(|(resource, ..)| resource.to_string()).collect()
     }
 
-    /// Kills what still runs of a driver that the run had started.
+    /// Kills the remaining processes of a driver that the run had started.
     pub fn end_driver(&self) {
         for process in &self.drivers {
             process.kill();
         }
     }
 
-    /// Removes what is left of the run on this machine: its directories, if they are empty, and the file that told of it. Returns
-    /// what could not be removed.
+    /// Removes what is left of the run on this machine: its directories, if they are empty, and the file that listed
+    /// its resources. Returns what could not be removed.
     pub fn clear_away(mut self) -> Vec<String> {
         if self.run.driver_ends_too {
             self.remove_sockets();
@@ -355,7 +355,7 @@ impl Remains {
         left
     }
 
-    /// Those of a driver that ended with its run lie in a directory of their own.
+    /// Removes the sockets of a driver that ended with its run. They lie in a directory of their own.
     fn remove_sockets(&mut self) {
         for endpoint in &self.run.endpoints {
             let Ok(Endpoint::Unix(path)) = endpoint.parse() else { continue };

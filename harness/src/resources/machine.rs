@@ -21,7 +21,7 @@ static CAPABILITIES: LazyLock<u64> = LazyLock::new(|| {
     bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(u64::MAX)
 });
 
-/// The right that is missing here, if the answer of a driver shows that a call failed for want of it.
+/// The right that is missing here, if the answer of a driver shows that a call failed because of that.
 pub(crate) fn lacks_right(answer: &str) -> Option<&'static str> {
     lacks_right_of(answer, *CAPABILITIES)
 }

@@ -1,4 +1,4 @@
-//! The mount table of this process, and whether a driver is known to have the same one.
+//! The mount table of this process, and a test that a driver has the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,17 +13,17 @@ use tokio::net::UnixStream;
 /// A line of the mount table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is.
+    /// The mount point.
     pub point: PathBuf,
-    /// What of the file system is mounted; `/` unless it is a part, as of a bind mount.
+    /// The part of the file system that is mounted; `/` unless it is a bind mount of a directory in it.
     pub root: PathBuf,
     /// The options of this mount alone, such as `ro` and `noexec`.
     pub options: BTreeSet<String>,
     /// The type of the file system.
     pub fs_type: String,
-    /// What the file system is on: a device, a server's export, or a word that says nothing.
+    /// The source of the file system: a device, a server's export, or a word without a meaning.
     pub source: String,
-    /// The options of the file system, the same for all mounts of it.
+    /// The options of the file system, which all its mounts share.
     pub fs_options: BTreeSet<String>,
 }
 
@@ -48,7 +48,7 @@ pub fn loops() -> BTreeMap<String, String> {
     used.collect()
 }
 
-/// Whether a block device of this number refuses writes.
+/// Returns true if a block device of this number refuses writes.
 pub(crate) fn refuses_writes(number: u64) -> bool {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let flag = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
@@ -98,7 +98,8 @@ pub(crate) fn is_behind_link(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
-/// Whether the kernel says so, which is asked for much faster than the table is read. One before 5.8 doesn't.
+/// Returns true if statx says that the path is no mount point, which is much faster than reading the table. Kernels
+/// before 5.8 do not say so.
 fn is_known_for_no_mount(path: &Path) -> bool {
     let found = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty());
     found.is_ok_and(|found| {
@@ -129,7 +130,7 @@ impl Mount {
 /// Unmounts everything at a path and below it, what was mounted last first: how many mounts that were. Whoever still looks
 /// into one does not hold it.
 pub fn unmount_below(path: &Path) -> io::Result<usize> {
-    // Of a link that a driver has made, nothing is followed.
+    // A link that a driver has made must not be followed.
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(0) };
     let path = std::fs::canonicalize(parent)?.join(name);
     let below: Vec<PathBuf> = points().into_iter().filter(|point| point.starts_with(&path)).collect();
@@ -156,8 +157,8 @@ fn unescape(field: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Whether the process that listens at an endpoint has the files and mounts of this one; false where that cannot be known,
-/// as over TCP, or for a process that this one may not look at.
+/// Returns true if the process that listens at an endpoint has the files and mounts of this one. Returns false if that
+/// cannot be known, as over TCP, or for a process that this one may not look at.
 pub(crate) async fn are_shared_with(endpoint: &Endpoint) -> bool {
     listener(endpoint).await.is_some_and(|pid| is_same(pid, "ns/mnt") && is_same(pid, "root"))
 }

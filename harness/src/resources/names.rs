@@ -6,15 +6,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use csi_proto::lock::Mutex;
 
-/// Digits of what tells runs on one back end apart.
+/// Number of digits that identify a run among all runs on one back end.
 const RUN_DIGITS: usize = 6;
 
-/// What the names of one run have in common.
+/// The parts that all names of one run share.
 #[derive(Debug)]
 pub(crate) struct Names {
     prefix: String,
     length_max: usize,
-    /// How often each check asked for names, by its number.
+    /// The number of times that each check asked for names, by its number.
     runs: Mutex<BTreeMap<usize, usize>>,
 }
 
@@ -22,7 +22,7 @@ impl Names {
     /// Names that begin with `prefix` and a number that no other run has.
     pub(crate) fn new(prefix: &str, length_max: usize) -> Names {
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        // Microseconds and process id, folded: enough to tell runs apart.
+        // Microseconds and process id, combined by XOR: enough to distinguish runs.
         let run = (now_ns / 1000) as u64 ^ (u64::from(std::process::id()) << 32);
         let run = base36(run ^ (run >> 32));
         Names {
@@ -36,8 +36,8 @@ impl Names {
         &self.prefix
     }
 
-    /// The names of one check, by its number. They are the same in each run but for the prefix; where a check runs again,
-    /// it gets others.
+    /// The names of one check, by its number. They are equal in each run but for the prefix; a check that runs again
+    /// gets others.
     pub(crate) fn of_check(&self, check: usize) -> CheckNames {
         let mut runs = self.runs.lock();
         let before = runs.entry(check).or_default();

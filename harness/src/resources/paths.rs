@@ -29,10 +29,10 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// Permissions of the directories that kubelet makes.
 const KUBELET_MODE: u32 = 0o750;
 
-/// What lies at a path.
+/// The kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
-    /// A regular file; or a block device where a command looks, which does not tell them apart.
+    /// A regular file; or a block device where the path is looked up by a command, which reports both alike.
     File,
     /// A block device: what block access is published at.
     Device,
@@ -56,7 +56,7 @@ impl fmt::Display for PathKind {
     }
 }
 
-/// Where target and staging paths are made.
+/// Makes and removes target and staging paths of one node.
 #[derive(Debug)]
 pub(crate) struct Paths {
     layout: Layout,
@@ -65,7 +65,7 @@ pub(crate) struct Paths {
     commands: PathCommands,
     common: Arc<Common>,
     logbook: Option<Arc<Logbook>>,
-    /// By path, the directories that were made for it alone, the higher ones first.
+    /// The directories that were made for each path alone, the higher ones first.
     made: Mutex<BTreeMap<PathBuf, Vec<PathBuf>>>,
 }
 
@@ -101,7 +101,7 @@ impl Paths {
             made: Mutex::default(),
         };
         let others = (2..).zip(&config.nodes).map(|(number, node)| {
-            // Where two nodes are one host, they must not have the same staging path for a volume.
+            // Nodes may share one host, and must not get one staging path for a volume there.
             let own = format!("node-{number}");
             paths(
                 node.mount_dir.clone().unwrap_or_else(|| mount_dir.join(&own)),
@@ -133,7 +133,7 @@ impl Paths {
         &self.staging_dir
     }
 
-    /// Where paths lie below these directories.
+    /// The layout of paths below the configured directories.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -171,7 +171,7 @@ impl Paths {
         self.remove(path, self.commands.remove_staging_path_command.as_deref()).await
     }
 
-    /// Takes over what a command has made for an earlier run: all that is known of that is the lowest directory.
+    /// Takes over the directories that a command has made for an earlier run, of which only the lowest is known.
     pub(crate) fn adopt(&self, resource: &Resource) {
         let lowest = match resource {
             Resource::StagingDirectory(path) => Some((path, path.as_path())),
@@ -183,11 +183,11 @@ impl Paths {
         }
     }
 
-    /// Makes a staging directory anew that was made before, and that the driver has removed with what was staged there. It is the
-    /// caller that has to have it there before each NodeStageVolume.
+    /// Makes a staging directory again that the driver has removed together with what was staged there. The caller has
+    /// to ensure that it exists before each NodeStageVolume.
     pub(crate) fn renew_staging(&self, path: &Path) {
         if self.commands.create_staging_path_command.is_none() && lock(&self.made).contains_key(path) {
-            // Where it still exists, there is nothing to do; where it cannot be made, the driver says so.
+            // It may still exist. If it cannot be made, the driver reports that.
             let _ = std::fs::create_dir(path);
         }
     }
@@ -203,14 +203,14 @@ impl Paths {
             let above = root.join(&place.shared);
             let path = above.join(&place.own);
             let Some(command) = command else {
-                // At one go: who is stopped half-way, as by Ctrl-C, could not say what there is to remove.
+                // Both are made in one step, so that an interruption, as by Ctrl-C, leaves no unknown directory.
                 let (mut common, mut own) = (Vec::new(), Vec::new());
                 let made = self.make_all(&above, &mut common).and_then(|()| self.make_all(&path, &mut own));
                 let made = made.map_err(|error| format!("failed to make {}: {error}", path.display()));
                 self.common.add(common);
                 if made.is_err() {
                     for level in own.iter().rev() {
-                        // The first error is the one to tell.
+                        // The first error is the one to report.
                         let _ = std::fs::remove_dir(level);
                     }
                 }
@@ -224,7 +224,7 @@ impl Paths {
                     command.display()
                 ));
             }
-            // Somewhere else, only the user knows what lies above.
+            // If the command has printed another place, only the user knows what lies above it.
             let levels = if printed == path { levels_below(&above, &path) } else { vec![printed.clone()] };
             Ok((printed, levels))
         })
@@ -238,7 +238,8 @@ impl Paths {
         }
         let mut missing = vec![path];
         while let Some(level) = missing.last() {
-            // Before it is made, lest nobody know of it; but somebody else's is not ours to remove.
+            // A directory is recorded before it is made, so that it is known in any case. One that exists already is
+            // not the run's to remove.
             if let Some(logbook) = &self.logbook
                 && !level.exists()
             {
@@ -275,7 +276,7 @@ impl Paths {
                     Some(command) => self.commands.run(command, &level, limit).await.map(drop)?,
                     None => remove(&level).await?,
                 }
-                // Only now, lest nobody know of it if this is stopped half-way.
+                // The entry goes only after the directory, so that it is known in any case if this is interrupted.
                 if let Some(levels) = lock(&self.made).get_mut(path) {
                     levels.retain(|other| *other != level);
                 }
@@ -288,7 +289,7 @@ impl Paths {
     /// Unmounts what is left at a path that was made for this run, and removes what was made for it: whether nothing is
     /// mounted there any more. A path that leads elsewhere by now is left alone.
     pub(crate) async fn clear(&self, point: &Path) -> bool {
-        // A check may have had another name than that of the target, in the directory that was made for it.
+        // The directory may have been made for a check under another name than that of the target.
         let of_the_run = |made: &BTreeMap<PathBuf, Vec<PathBuf>>| {
             let is_over = |path: &PathBuf| point.starts_with(path);
             let place = made.iter().find(|(path, levels)| is_over(path) || levels.iter().any(is_over));
@@ -303,13 +304,13 @@ impl Paths {
         {
             return false;
         }
-        // What is left of a directory harms nobody.
+        // A remaining directory does no harm.
         let _ = std::fs::remove_dir(point);
         let _ = self.remove_target(&place).await;
         true
     }
 
-    /// What lies at a path.
+    /// Finds out what lies at a path.
     pub(crate) async fn check(&self, path: &Path) -> Result<PathKind, String> {
         let Some(command) = &self.commands.check_path_command else { return look(path).await };
         let printed = self.commands.run(command, path, limit(self.commands.check_timeout_ms)).await?;
@@ -326,7 +327,7 @@ impl Paths {
     }
 }
 
-/// Whether a path is below a directory also where links lead.
+/// Returns true if a path is below a directory, also if links are followed.
 fn is_below(path: &Path, root: &Path) -> io::Result<bool> {
     let parent = std::fs::canonicalize(path.parent().unwrap_or(path))?;
     Ok(parent.starts_with(std::fs::canonicalize(root)?))
@@ -363,7 +364,7 @@ impl Drop for Common {
         let mut made = std::mem::take(&mut *lock(&self.0));
         made.sort_by_key(|level| level.components().count());
         for level in made.iter().rev() {
-            // What somebody else has put there stays.
+            // Files that others have put there stay.
             let _ = std::fs::remove_dir(level);
         }
     }

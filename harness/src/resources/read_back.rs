@@ -1,5 +1,5 @@
-//! Whether what is mounted is what was asked for: looked at after each NodePublishVolume that was done, over the whole run, for
-//! checks to report.
+//! Compares what is mounted with what was asked for, after each successful NodePublishVolume of the run. Checks report
+//! the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,26 +30,26 @@ const BARE_TARGET: &str = "a volume requested with a file system is a bare direc
 /// its files there.
 const BARE_STAGING: &str = "the target shows the staging directory, in which nothing is mounted";
 
-/// A volume that is not published as it was asked for. What goes wrong in one way again and again is told once.
+/// A volume that is not published as it was asked for. A volume with several mistakes of one kind is reported once.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
     /// The rule.
     pub requirement: &'static Requirement,
-    /// What is wrong, in words that are the same each time.
+    /// The mistake, in words that do not depend on the volume.
     pub what: &'static str,
-    /// What was asked for.
+    /// The mount that was asked for.
     pub expected: String,
-    /// What is there.
+    /// The mount that is there.
     pub actual: String,
     /// Label of the check that published it.
     pub check: String,
-    /// How it was published, in a line.
+    /// The call that published it, in a line.
     pub call: String,
 }
 
 /// A volume on a node.
 type Place = (usize, String);
-/// What is at a target.
+/// The device or file system at a target.
 #[derive(Clone, Debug)]
 struct Shown {
     /// The number of the device, or of the file system.
@@ -76,10 +76,10 @@ impl fmt::Display for Shown {
     }
 }
 
-/// How a volume was asked for at a target.
+/// The capability and the `readonly` with which a volume was asked for at a target.
 type Asked = (Option<v1::VolumeCapability>, bool);
 
-/// What a run has found.
+/// The targets and mismatches of a run.
 #[derive(Debug, Default)]
 pub(crate) struct ReadBack {
     inner: Mutex<Inner>,
@@ -88,11 +88,11 @@ pub(crate) struct ReadBack {
 #[derive(Debug, Default)]
 struct Inner {
     mismatches: BTreeMap<(&'static str, &'static str), Mismatch>,
-    /// Calls about a volume that are under way, or have had no answer, and how many there ever were.
+    /// The number of calls about a volume that are under way or have had no answer, and the number of all.
     calls: BTreeMap<Place, (u64, u64)>,
     /// The target paths at which volumes are published.
     targets: BTreeMap<Place, BTreeSet<String>>,
-    /// How it was asked for where it is published, by the first call since it was not.
+    /// The first request for each target at which a volume is published.
     asked: BTreeMap<(usize, String), Asked>,
     /// Volumes that were attached for reading only.
     readonly: BTreeSet<String>,
@@ -105,7 +105,8 @@ struct Inner {
 }
 
 impl Inner {
-    /// Tells a finding that proves a fault from one that is normal for a driver like this, by what else the run has seen of it.
+    /// Returns true if a finding proves a fault. What the run has seen of the driver decides if the finding is normal
+    /// for it.
     fn is_certain(&self, what: &str) -> bool {
         match what {
             BARE_TARGET => self.mounts_targets && !self.has_fuse,
@@ -123,7 +124,8 @@ impl Inner {
     }
 }
 
-/// A call about a volume on a node. Dropped without an end, it may go on, and what is there for that volume proves nothing.
+/// A call about a volume on a node. If it is dropped without an end, it may still be under way, and the state of that
+/// volume proves nothing.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     place: Place,
@@ -140,7 +142,7 @@ impl ReadBack {
         UnderWay { number: *all, place }
     }
 
-    /// It has had an answer.
+    /// Ends a call that was answered.
     pub(crate) fn end(&self, call: UnderWay) {
         if let Some((open, _)) = self.inner.lock().calls.get_mut(&call.place) {
             *open = open.saturating_sub(1);
@@ -179,7 +181,8 @@ impl ReadBack {
             inner.mounts_staging |= is_published(Path::new(&request.staging_target_path));
             inner.has_fuse |= mount.as_ref().is_some_and(|mount| mount.fs_type.starts_with("fuse"));
         }
-        // That another call for the place is done, checks of repeated calls tell; what is there is what the first one asked for.
+        // The mount is compared with the first request for the place. Whether a second request may succeed is for the
+        // checks of repeated calls.
         let asked = (request.volume_capability.clone(), request.readonly);
         let target = (call.place.0, request.target_path.clone());
         let is_repeated = inner.asked.contains_key(&target);
@@ -187,7 +190,7 @@ impl ReadBack {
         if *first != asked {
             return;
         }
-        // Nothing says that a repeated call has to notice that somebody else has taken the mount away.
+        // The specification does not say that a repeated call has to notice a mount that someone else has removed.
         let bare = bare.filter(|(_, what, ..)| !(is_repeated && *what == BARE_TARGET));
         let attached_readonly = inner.readonly.contains(&request.volume_id);
         let mut found: Vec<Found> = other_kind.into_iter().chain(bare).collect();
@@ -214,7 +217,7 @@ impl ReadBack {
         }
     }
 
-    /// What was found so far.
+    /// The mismatches found so far.
     pub(crate) fn mismatches(&self) -> Vec<Mismatch> {
         let inner = self.inner.lock();
         inner.mismatches.values().filter(|one| inner.is_certain(one.what)).cloned().collect()
@@ -223,7 +226,7 @@ impl ReadBack {
 
 type Found = (&'static Requirement, &'static str, String, String);
 
-/// What is at a target; of a device the number that it has.
+/// The device at a target, with its number, or the file system.
 fn shown(path: &Path, mount: Option<&Mount>) -> Option<Shown> {
     let there = path.metadata().ok()?;
     match there.file_type().is_block_device() {
@@ -240,8 +243,8 @@ fn shown_now(path: &Path) -> Option<Shown> {
     is_published(path).then(|| shown(path, mounts::at(path).pop().as_ref())).flatten()
 }
 
-/// Whether two targets cannot show the same volume. A file system without a device of its own may have another number each
-/// time, and a volume may have one device for writing and others that refuse writes.
+/// Returns true if two targets cannot show one volume. A file system without a device of its own may have another
+/// number each time, and a volume may have one device for writing and others that refuse writes.
 fn is_another(one: &Shown, other: &Shown) -> bool {
     let has_device = |shown: &Shown| rustix::fs::major(shown.number) != 0;
     match (&one.kind, &other.kind) {
@@ -251,7 +254,7 @@ fn is_another(one: &Shown, other: &Shown) -> bool {
     }
 }
 
-/// Whether something is there that is no device where one was asked for, or one where a file system was.
+/// A target that is no device although one was requested, or a device although a file system was.
 fn other_kind(path: &Path, request: &v1::NodePublishVolumeRequest) -> Option<Found> {
     let kind = path.metadata().ok()?.file_type();
     match access(request)? {
@@ -295,7 +298,7 @@ fn elsewhere(request: &v1::NodePublishVolumeRequest, shown: &Shown, path: &str, 
     (rule, what, format!("{other} as at {path:?}"), shown.to_string())
 }
 
-/// Whether a volume is asked for with this access type.
+/// Returns true if a volume is asked for with this access type.
 pub(crate) fn is_for(access_type: config::AccessType, request: &v1::NodePublishVolumeRequest) -> bool {
     match access(request) {
         Some(AccessType::Mount(_)) => access_type == config::AccessType::Mount,
@@ -308,7 +311,7 @@ fn access(request: &v1::NodePublishVolumeRequest) -> Option<&AccessType> {
     request.volume_capability.as_ref()?.access_type.as_ref()
 }
 
-/// In what a mount is not as it was asked for.
+/// The difference between a mount and the request.
 fn unlike(request: &v1::NodePublishVolumeRequest, mount: &Mount, attached_readonly: bool) -> Vec<Found> {
     let Some(AccessType::Mount(asked)) = access(request) else { return Vec::new() };
     let has = |flag: &str| mount.options.contains(flag) || mount.fs_options.contains(flag);
@@ -403,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn two_targets_are_told_apart_by_what_cannot_be_one() {
+    fn two_targets_differ_in_what_cannot_be_one() {
         let numbered = |major, minor, kind: &Kind| Shown {
             number: rustix::fs::makedev(major, minor),
             kind: kind.clone(),

@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::shorten::named;
 
-/// Something to be undone. Its text names it, and two of one text are the same.
+/// Something to be undone. Its text names it, so two resources with equal texts are equal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Resource {
     Volume(String),
-    /// A volume whose id nobody knows yet.
+    /// A volume whose id is not known yet.
     VolumeNamed(#[serde(with = "encoded")] Box<v1::CreateVolumeRequest>),
     Snapshot(String),
-    /// A snapshot whose id nobody knows yet.
+    /// A snapshot whose id is not known yet.
     SnapshotNamed(#[serde(with = "encoded")] Box<v1::CreateSnapshotRequest>),
     GroupSnapshot {
         #[serde(with = "encoded")]
@@ -25,7 +25,7 @@ pub(crate) enum Resource {
         /// Members that were deleted alone, or perhaps were. Whether the driver still counts them only it knows.
         gone: Vec<String>,
     },
-    /// A group snapshot whose id nobody knows yet.
+    /// A group snapshot whose id is not known yet.
     GroupSnapshotNamed(#[serde(with = "encoded")] Box<v1::CreateVolumeGroupSnapshotRequest>),
     Attachment {
         volume_id: String,
@@ -44,7 +44,7 @@ pub(crate) enum Resource {
     TargetDirectories(PathBuf),
     /// A file that the check wrote beside them.
     File(PathBuf),
-    /// What a command of the user has broken.
+    /// A fault that a command of the user has injected.
     Broken {
         hook: String,
         what: String,
@@ -53,11 +53,11 @@ pub(crate) enum Resource {
     Mount(PathBuf),
 }
 
-/// Why a resource is not undone.
+/// The reason why a resource is not undone.
 #[derive(Clone, Debug)]
 pub(crate) struct Stays {
     pub(crate) why: String,
-    /// Whether nobody knows that it is there.
+    /// True if the resource may not exist.
     pub(crate) in_doubt: bool,
     pub(crate) obstacle: Obstacle,
 }
@@ -152,10 +152,10 @@ impl fmt::Display for Resource {
 }
 
 impl Resource {
-    /// Whether this may be a use of that, and has to be undone before it: a volume is unpublished, then unstaged, then detached,
-    /// then deleted.
+    /// Returns true if this may be a use of that, and has to be undone before it: a volume is unpublished, then
+    /// unstaged, then detached, then deleted.
     pub(crate) fn uses(&self, that: &Resource) -> bool {
-        // The id of such a volume nobody knows yet.
+        // The id of such a volume is not known yet, so any use may be one of it.
         let of_any = matches!(that, Resource::VolumeNamed(_));
         match (self.use_of(), that.use_of()) {
             (Some((by, _)), Some(_)) if of_any => by > 0,
@@ -164,12 +164,12 @@ impl Resource {
         }
     }
 
-    /// Whether it is a use of a volume.
+    /// Returns true if it is a use of a volume.
     pub(crate) fn is_use(&self) -> bool {
         self.use_of().is_some_and(|(far, _)| far > 0)
     }
 
-    /// How far a volume is on its way to a workload, and which one.
+    /// The step of a volume on its way to a workload, and the id of the volume.
     fn use_of(&self) -> Option<(u8, &str)> {
         Some(match self {
             Resource::VolumeNamed(_) => (0, ""),
@@ -190,7 +190,7 @@ impl Resource {
         }
     }
 
-    /// The request that is to make it, encoded, where nobody knows its id yet.
+    /// The encoded request that is to make it, if its id is not known yet.
     pub(crate) fn request(&self) -> Option<Vec<u8>> {
         match self {
             Resource::VolumeNamed(request) => Some(request.encode_to_vec()),
@@ -200,7 +200,7 @@ impl Resource {
         }
     }
 
-    /// Its id or path, where that is known, as lists of what there is have it.
+    /// Its id or path, if that is known, as lists contain it.
     pub(crate) fn id(&self) -> Option<String> {
         match self {
             Resource::Volume(id) | Resource::Snapshot(id) => Some(id.clone()),
@@ -209,7 +209,7 @@ impl Resource {
         }
     }
 
-    /// Whether it is on one node only.
+    /// Returns true if it exists on one node only.
     pub(crate) fn is_on_node(&self) -> bool {
         matches!(
             self,
@@ -221,7 +221,7 @@ impl Resource {
         )
     }
 
-    /// Whether the driver is needed to undo it.
+    /// Returns true if undoing it takes a call of the driver.
     pub(crate) fn takes_a_call(&self) -> bool {
         !matches!(
             self,

@@ -1,13 +1,13 @@
-//! Room for volumes on a node that reports a limit: not more checks attach volumes at the same time than it has room for.
+//! Limits the checks that attach volumes at one time on a node that reports a limit of volumes.
 
 use std::sync::Arc;
 
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
-/// Volumes that most checks have attached at the same time, at the most.
+/// The number of volumes that most checks have attached at one time.
 const ATTACHED_BY_A_CHECK: usize = 2;
 
-/// The room on the first node, which is asked for when somebody needs it.
+/// The room on the first node, which is found out at the first use.
 #[derive(Debug, Default)]
 pub(crate) struct Room(OnceCell<Option<Arc<Semaphore>>>);
 

@@ -13,16 +13,16 @@ const KEPT_OF_CHECK: usize = 3;
 /// States of a run that are kept, unless they are the first of a check: no check takes that one from another.
 const KEPT_MAX: usize = 20;
 
-/// The states that a run has put aside and kept, with the check that left each.
+/// The states that a run has kept in other directories, with the check that left each.
 #[derive(Debug, Default)]
 pub(crate) struct CorruptState(Vec<(String, PathBuf)>);
 
-/// What has become of a state with which the driver does not start.
+/// The place of a state with which the driver does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Aside {
-    /// It is here.
+    /// It was moved to this path.
     Kept(PathBuf),
-    /// It is gone, since so many of the same check or run are kept.
+    /// It was deleted, because this many states of its check or of the run are kept already.
     Deleted(usize),
 }
 
@@ -36,8 +36,8 @@ impl fmt::Display for Aside {
 }
 
 impl CorruptState {
-    /// Puts the directory aside, with an empty one in its place: as `STATE.ruined-1` beside it, or for good where enough are kept. The first
-    /// one is always kept, so that nothing is deleted that was there before the run.
+    /// Moves the directory away, with an empty one in its place: to `STATE.ruined-1` beside it, or deletes it if enough
+    /// are kept. The first one is always kept, so that nothing is deleted that was there before the run.
     ///
     /// # Errors
     /// It can be neither renamed nor, where something is mounted on it, copied and emptied.
@@ -48,12 +48,12 @@ impl CorruptState {
             return Ok(Aside::Deleted(kept));
         }
         let aside = keep(dir)?;
-        // As the table of loop devices has it.
+        // The table of loop devices has canonical paths, too.
         self.0.push((check.to_owned(), fs::canonicalize(&aside)?));
         Ok(Aside::Kept(aside))
     }
 
-    /// How many are kept, if no more are to be of that check.
+    /// The number of states that are kept, if no more states of that check are to be kept.
     fn enough(&self, check: &str) -> Option<usize> {
         let of_check = self.0.iter().filter(|(known, _)| known == check).count();
         match of_check {
@@ -63,13 +63,13 @@ impl CorruptState {
         }
     }
 
-    /// Whether a file is part of a state that is kept.
+    /// Returns true if a file is part of a state that is kept.
     pub(crate) fn has(&self, file: &Path) -> bool {
         self.0.iter().any(|(_, aside)| file.starts_with(aside))
     }
 }
 
-/// Moves the directory aside. Returns where it is now.
+/// Moves the directory away. Returns its new path.
 fn keep(dir: &Path) -> io::Result<PathBuf> {
     let permissions = fs::metadata(dir)?.permissions();
     let name = dir.file_name().ok_or_else(|| io::Error::other("it has no name"))?;
@@ -92,11 +92,12 @@ fn keep(dir: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// Takes away what a driver that is gone has mounted in its directory, and the loop devices of its files, which would keep their room.
+/// Removes what a driver that is gone has mounted in its directory, and the loop devices of its files, which would keep
+/// their space.
 fn free(dir: &Path) -> io::Result<()> {
     let dir = fs::canonicalize(dir)?;
     for point in mounted_in(&dir) {
-        // It may have gone with one that it was in.
+        // The mount may have gone with one that contained it.
         let _ = mounts::unmount_below(&point);
     }
     for (device, _) in mounts::loops().iter().filter(|(_, file)| Path::new(file).starts_with(&dir)) {
@@ -105,7 +106,7 @@ fn free(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where something is mounted in a directory of this true name.
+/// The mount points in a directory of this canonical name.
 fn mounted_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
     mounts::points().into_iter().filter(move |point| point != dir && point.starts_with(dir))
 }
@@ -219,7 +220,7 @@ mod tests {
         assert!(empty(&state).is_err());
         let mut states = CorruptState(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
         let aside = states.quarantine(&state, "power");
-        // Nothing of the test may stay where it fails.
+        // A failing test must leave no mounts behind.
         let _ = mounts::unmount_below(&state.join("work"));
         assert_eq!(aside.expect("what the driver has mounted is taken away"), Aside::Deleted(KEPT_OF_CHECK));
         assert_eq!(fs::read_to_string(export.join("one")).expect("the file"), "data");
@@ -241,7 +242,7 @@ mod tests {
         assert!(attached.expect("losetup is there").success());
         let mut states = CorruptState(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
         assert_eq!(states.quarantine(&state, "power").expect("it is deleted"), Aside::Deleted(KEPT_OF_CHECK));
-        // Whoever looks into a new device holds it for a moment.
+        // A program that looks into a new device holds it for a moment.
         let is_there = || mounts::loops().values().any(|file| Path::new(file).starts_with(&state));
         for _ in 0..100 {
             if !is_there() {

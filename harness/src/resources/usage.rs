@@ -1,4 +1,5 @@
-//! What a driver takes up: its process and the children of that, as `/proc` tells it, the machine that it runs on, and its directory.
+//! The resources that a driver uses: its process and the children of that, as `/proc` shows them, the machine that it
+//! runs on, and its directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 use crate::resources::{attachments, mounts};
 
-/// Entries of the driver's directory that are counted at the most.
+/// Largest number of entries of the driver's directory that are counted.
 const ENTRIES_MAX: usize = 200_000;
-/// What a line of `/proc/PID/status` counts in.
+/// The unit of a line of `/proc/PID/status`, in bytes.
 const KIB: u64 = 1 << 10;
-/// What `stat` counts blocks in.
+/// The unit in which `stat` counts blocks, in bytes.
 const BLOCK_BYTES: u64 = 512;
 
-/// Something of which a driver can take up more and more.
+/// A resource of which a driver can use more and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
-    /// Memory of its own, in bytes: none that is of files.
+    /// Its own memory, in bytes, without that of mapped files.
     Memory,
     /// Open files, sockets among them.
     Files,
@@ -28,7 +29,7 @@ pub enum Resource {
     Threads,
     /// Child processes that run, and those of these.
     Children,
-    /// Child processes that have ended, and nobody has asked how.
+    /// Child processes that have ended and were not waited for.
     Zombies,
     /// Mounts that it sees.
     Mounts,
@@ -42,7 +43,7 @@ pub enum Resource {
     FileSystems,
     /// Files and directories below its directory.
     Entries,
-    /// What these take up, in bytes.
+    /// The disk space of these, in bytes.
     Storage,
 }
 
@@ -67,12 +68,12 @@ impl Resource {
         ]
     };
 
-    /// Whether it is counted in bytes.
+    /// Returns true if it is counted in bytes.
     pub fn is_bytes(self) -> bool {
         matches!(self, Resource::Memory | Resource::Storage)
     }
 
-    /// One of it, or several, for people.
+    /// Its name in the singular or plural, for people.
     pub fn name(self, is_one: bool) -> &'static str {
         match (self, is_one) {
             (Resource::Memory, _) => "of memory",
@@ -102,8 +103,8 @@ impl Resource {
         }
     }
 
-    /// So much of it, for people.
-    pub fn told(self, amount: f64) -> Amount {
+    /// An amount of this resource, which displays itself with its unit.
+    pub fn amount(self, amount: f64) -> Amount {
         Amount { resource: self, amount }
     }
 }
@@ -133,7 +134,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// One look at what a driver takes up.
+/// The resources that a driver uses at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     process: u32,
@@ -161,7 +162,7 @@ impl Usage {
         is_seen.then_some(usage)
     }
 
-    /// What was found elsewhere.
+    /// A usage that was measured elsewhere.
     pub fn from_amounts(amounts: impl IntoIterator<Item = (Resource, u64)>) -> Usage {
         Usage { process: 0, amounts: amounts.into_iter().collect() }
     }
@@ -171,7 +172,7 @@ impl Usage {
         self.process
     }
 
-    /// How much there is of something; `None` of what was not looked at.
+    /// The amount of a resource; `None` if it was not measured.
     pub fn get(&self, resource: Resource) -> Option<u64> {
         self.amounts.get(&resource).copied()
     }
@@ -348,16 +349,16 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_told_as_people_say_them() {
-        for (amount, told) in [
-            (Resource::Threads.told(1.0), "1 thread"),
-            (Resource::Files.told(0.5), "0.50 open files"),
-            (Resource::Memory.told(262_144.0), "0.25 MiB of memory"),
-            (Resource::Memory.told(4_096.0), "4 KiB of memory"),
-            (Resource::Storage.told(12.0), "12 bytes in the driver's directory"),
-            (Resource::Zombies.told(40.2), "40 zombies"),
+    fn amounts_are_written_as_people_say_them() {
+        for (amount, expected) in [
+            (Resource::Threads.amount(1.0), "1 thread"),
+            (Resource::Files.amount(0.5), "0.50 open files"),
+            (Resource::Memory.amount(262_144.0), "0.25 MiB of memory"),
+            (Resource::Memory.amount(4_096.0), "4 KiB of memory"),
+            (Resource::Storage.amount(12.0), "12 bytes in the driver's directory"),
+            (Resource::Zombies.amount(40.2), "40 zombies"),
         ] {
-            assert_eq!(amount.to_string(), told);
+            assert_eq!(amount.to_string(), expected);
         }
     }
 }

@@ -18,14 +18,14 @@ impl Pool {
     pub(crate) fn new(config: &Config) -> Pool {
         Pool {
             free: Arc::new(Mutex::new(config.volumes.clone())),
-            // Two checks that each have one volume and want another would wait for each other for ever.
+            // Two checks that each hold one volume and need another would otherwise wait for each other.
             turn: Arc::new(Semaphore::new(1)),
         }
     }
 
-    /// Adds a volume that can be used with the access type, and written to if it has to be, to those that the check holds,
-    /// and returns it. The first one waits until no other check holds any; `None` if the user named none such, or no more of
-    /// them.
+    /// Adds a volume that can be used with the access type, and written to if necessary, to those that the check holds,
+    /// and returns it. The first volume is available once no other check holds any. `None` if the user named no such
+    /// volume, or no further one.
     pub(crate) async fn lease(
         &self,
         access: AccessType,

@@ -1,4 +1,4 @@
-//! What a workload does with a published volume: it writes to its places, waits until that is durable, and reads them.
+//! Uses a published volume as a workload does: writes to places in it, makes that durable, and reads it back.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -11,23 +11,23 @@ use crate::resources::contents::{self, BLOCK_BYTES, Found, Stamp};
 use crate::resources::mounts;
 use crate::spec::verdict::{CheckResult, Stop};
 
-/// How long a workload waits for its volume.
+/// The time that a workload waits for its volume.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Distance between the places of a device, in bytes.
 const PLACE_BYTES: u64 = 64 << 10;
 /// Blocks of a write.
 const BLOCKS: usize = 16;
-/// What a file is filled with at a time.
+/// The number of bytes that are written at once when a file is filled.
 const FILL_CHUNK_BYTES: usize = 1 << 20;
-/// What statfs(2) says of FUSE.
+/// The type of FUSE file systems in statfs(2).
 const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
 /// A file system smaller than this may have no room for what workloads write.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
 
-/// Does what a workload does, which may hang with its volume.
+/// Runs the work of a workload in a thread of its own, because it may hang with its volume.
 ///
 /// # Errors
-/// Broken if it panics. The error inside is that of the volume, `TimedOut` if nothing came of it in time.
+/// Broken if it panics. The inner error is the volume's, `TimedOut` if the work did not end in time.
 pub async fn play<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> CheckResult<io::Result<T>> {
@@ -40,19 +40,19 @@ pub async fn play<T: Send + 'static>(
     }
 }
 
-/// Whether the file system at a path is served by a process, and ends with it.
+/// Returns true if the file system at a path is served by a process, and ends with it.
 pub fn is_fuse(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|found| found.f_type == FUSE_SUPER_MAGIC)
 }
 
-/// Whether something is published at a path: another file system than above it, or a device.
+/// Returns true if a volume is published at a path: another file system than above it, or a device.
 pub fn is_published(path: &Path) -> bool {
     let Ok(there) = path.metadata() else { return false };
     if there.file_type().is_block_device() {
         return true;
     }
     let above = path.parent().and_then(|parent| parent.metadata().ok());
-    // A bind mount may be of the same file system; the kernel lists it.
+    // A bind mount may be of the file system above it; the mount table lists it.
     there.is_dir() && above.is_some_and(|above| there.dev() != above.dev() || !mounts::at(path).is_empty())
 }
 
@@ -78,10 +78,10 @@ pub fn in_use_bytes(path: &Path) -> io::Result<u64> {
     Ok(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize))
 }
 
-/// Writes a file of so many bytes that cannot be compressed into a file system, and makes it durable.
+/// Writes a file of this many bytes that cannot be compressed into a file system, and makes it durable.
 ///
 /// # Errors
-/// That of the file system.
+/// The error of the file system.
 pub fn fill(path: &Path, bytes: u64, rng: &mut fastrand::Rng) -> io::Result<()> {
     let mut file = File::create(path.join("csi-sanity-fill"))?;
     let mut chunk = vec![0; FILL_CHUNK_BYTES];
@@ -99,7 +99,7 @@ pub fn fill(path: &Path, bytes: u64, rng: &mut fastrand::Rng) -> io::Result<()> 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteLocation {
     slot: u8,
-    /// Where it is on a device.
+    /// The offset of the place on a device.
     offset: u64,
     blocks: usize,
 }
@@ -110,12 +110,12 @@ impl WriteLocation {
         WriteLocation { slot, offset: slot as u64 * PLACE_BYTES, blocks: BLOCKS }
     }
 
-    /// The same for a write that devices do whole or not at all.
+    /// The n-th place, with a single block, which devices write whole or not at all.
     pub const fn of_one_block(slot: u8) -> WriteLocation {
         WriteLocation { blocks: 1, ..WriteLocation::near(slot) }
     }
 
-    /// A place at the end of the smallest device of so many bytes that there is, if that is not near its beginning.
+    /// A place at the end of the smallest device with at least this many bytes, if that is not near its beginning.
     pub fn at_end(slot: u8, size_bytes: u64) -> WriteLocation {
         let far = (size_bytes & !(PLACE_BYTES - 1)).saturating_sub(PLACE_BYTES);
         let near = WriteLocation::near(slot);
@@ -133,7 +133,7 @@ impl WriteLocation {
         }
         if path.is_dir() {
             let file = path.join(format!("csi-sanity-{}", self.slot));
-            // Not every file system says how large it is.
+            // Some file systems do not report their size.
             let is_small = (1..ROOM_BYTES_MIN).contains(&size_bytes(path)?);
             return if is_small { Err(no_room()) } else { Ok((file, 0)) };
         }
@@ -167,7 +167,7 @@ pub fn write(path: &Path, place: WriteLocation, stamp: &Stamp) -> io::Result<()>
     if is_file { File::open(path)?.sync_all() } else { Ok(()) }
 }
 
-/// What a device has is its own up to the last byte.
+/// Writes the last block of a device. All of a device belongs to the volume.
 fn write_last_block(device: &File, path: &Path) -> io::Result<()> {
     let Some(offset) = size_bytes(path)?.checked_sub(BLOCK_BYTES as u64) else { return Ok(()) };
     let failed = |error: io::Error| {
@@ -180,10 +180,10 @@ fn write_last_block(device: &File, path: &Path) -> io::Result<()> {
     device.sync_all().map_err(failed)
 }
 
-/// What is in a place of the volume at a path.
+/// Reads a place of the volume at a path.
 ///
 /// # Errors
-/// That of the volume, `NotFound` if nothing is published there, `Unsupported` if it has no such place.
+/// The error of the volume, `NotFound` if nothing is published there, `Unsupported` if it has no such place.
 pub fn read(path: &Path, place: WriteLocation) -> io::Result<Found> {
     let (file, offset) = place.of(path)?;
     let mut bytes = Vec::new();
@@ -197,14 +197,14 @@ pub fn read(path: &Path, place: WriteLocation) -> io::Result<Found> {
     Ok(contents::found(&bytes, offset, place.blocks))
 }
 
-/// Tells apart those who write in this process and in others.
+/// A number that distinguishes this writer from others in this process and elsewhere.
 pub fn new_run() -> u64 {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     (time.as_nanos() as u64).wrapping_mul(1 << 16).wrapping_add(RUNS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// What is mounted at a path, or which device it is: `ext4 on /dev/loop3 (/var/lib/driver/1.img)`.
+/// Describes the mount or the device at a path: `ext4 on /dev/loop3 (/var/lib/driver/1.img)`.
 pub fn whereabouts(path: &Path) -> String {
     let Ok(found) = path.metadata() else { return "nothing".to_owned() };
     if found.file_type().is_block_device() {

@@ -1,4 +1,4 @@
-//! What the runner says while it works. Reports are listeners; the runner knows none of them.
+//! The events that the runner emits while it works. Reports are listeners; the runner knows none of them.
 
 use crate::checks::planned::Planned;
 use crate::client::patience::Waiting;
@@ -6,7 +6,7 @@ use crate::client::stages::Stage;
 use crate::client::target::Target;
 use crate::results::outcome::{CheckReport, Crash, Leak, Summary};
 
-/// Something that happened in a run.
+/// An event of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The run begins.
@@ -24,18 +24,18 @@ pub enum Event<'a> {
     CheckStarted(&'a Planned),
     /// The driver is given time to settle.
     Waiting(Waiting),
-    /// The run goes on; once a second while checks run.
+    /// The run continues; sent once a second while checks run.
     Tick {
-        /// How far those are that have told it, by label.
+        /// How far the running checks are, by label, for checks that report a stage.
         stages: &'a [(String, Stage)],
     },
-    /// A check has ended, and what it made is undone. What came of it may be told later, or after it has run once more.
+    /// A check has ended, and what it made is undone. Its result may be reported later, or after it has run once more.
     CheckEnded(&'a Planned),
-    /// What came of a check that has ended.
+    /// A check has its result.
     CheckFinished(&'a CheckReport),
     /// The driver died.
     Crashed(&'a Crash),
-    /// Something stayed behind.
+    /// Objects stayed behind.
     Leaked(&'a [Leak]),
     /// The run is over.
     Finished(&'a Summary),

@@ -1,4 +1,4 @@
-//! A failure told once and in full, as plain text: the rule, what was expected, what came, the calls that led
+//! Describes a failure once and in full, as plain text: the rule, what was expected, what came, the calls that led
 //! there, and the command that repeats it.
 
 mod relevant;
@@ -19,7 +19,7 @@ use crate::text::shorten::{shortened, shortened_json};
 pub(crate) use relevant::have_to_do;
 use relevant::{Relevant, makes_something, relevant};
 
-/// Calls shown at the most of those that made what the others speak of.
+/// Largest number of shown calls that made the objects of other calls.
 const MAKING_SHOWN_MAX: usize = 4;
 /// Calls shown at most of the last ones that changed something, since the cause is most often among them.
 const CHANGING_SHOWN_MAX: usize = 12;
@@ -29,10 +29,10 @@ const LAST_SHOWN_MAX: usize = 4;
 /// Length of a command in bytes up to which it is shown.
 const COMMAND_BYTES_MAX: usize = 2_000;
 
-/// Violations beside the gravest one that are shown at the most.
+/// Largest number of violations that are shown beside the gravest one.
 const ALSO_SHOWN_MAX: usize = 5;
 
-/// Things left behind that are shown at the most.
+/// Largest number of leftovers that are shown.
 const LEFTOVERS_SHOWN_MAX: usize = 5;
 /// Spans of one party that a time line shows at each end.
 const SPANS_AT_EACH_END: usize = 9;
@@ -62,7 +62,7 @@ pub fn whole(findings: &str, transcript: &str, by_hand: &[String], repeat: &str)
     text + &format!("  repeat       {repeat}\n")
 }
 
-/// What came of a check, but for the calls that lead there.
+/// Describes the result of a check, without the calls that lead to it.
 pub fn findings(report: &CheckReport) -> String {
     let mut text = String::new();
     // Writing into a string cannot fail.
@@ -99,19 +99,19 @@ fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
     }
 }
 
-/// The calls that lead to what came of a check: as the check tells them, or else as they were recorded.
+/// The calls that lead to a check's result: in the check's own words, or else as they were recorded.
 pub fn transcript(report: &CheckReport) -> String {
     let mut text = String::new();
     // Writing into a string cannot fail.
     let _ = match report.outcome.violation().map(|violation| &violation.transcript[..]) {
-        Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(text, "  {}", shortened(line))),
+        Some(lines @ [_, ..]) => lines.iter().try_for_each(|line| writeln!(text, "  {}", shortened(line))),
         Some([]) | None => write_calls(&mut text, report).and_then(|()| write_timeline(&mut text, report)),
     };
     let _ = write_also(&mut text, report);
     text
 }
 
-/// What else came of the check, each once.
+/// Describes the other violations of the check, each once.
 fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
     let key = |one: &Violation| (rule(report, one).map(|rule| rule.id), one.message.clone());
     let mut seen: BTreeSet<_> = report.outcome.violation().into_iter().map(key).collect();
@@ -159,7 +159,7 @@ fn write_finding(
     violation.printed.iter().try_for_each(|line| writeln!(f, "    {}", shortened(line)))
 }
 
-/// The requirement a violation is of.
+/// The requirement that a violation breaks.
 pub fn rule(report: &CheckReport, violation: &Violation) -> Option<&'static Requirement> {
     violation.requirement.or_else(|| report.planned.check.requirements.first().copied())
 }
@@ -224,7 +224,8 @@ fn write_timeline(f: &mut String, report: &CheckReport) -> fmt::Result {
     Ok(())
 }
 
-/// Calls that are not shown, with what happened last between them. What happened before that nobody could place without them.
+/// Calls that are left out of the transcript, with the incidents after the last shown one. Earlier incidents make no
+/// sense without the calls around them.
 struct LeftOut<'a> {
     /// Calls before what happened.
     before: usize,
@@ -251,19 +252,19 @@ impl<'a> LeftOut<'a> {
     }
 }
 
-/// A call that explains what came of a check.
+/// A call that explains the result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToldCall {
+pub struct ExplainingCall {
     /// Its place among all calls of the check.
     pub place: usize,
-    /// How often it was made in a row, with equal answers.
+    /// The number of times that it was made in a row, with equal answers.
     pub times: usize,
     /// True for the call that breaks the rule, as far as that can be known.
     pub is_accused: bool,
 }
 
 /// The calls that [`transcript`] shows. Empty if the check wrote its own transcript.
-pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
+pub fn explaining_calls(report: &CheckReport) -> Vec<ExplainingCall> {
     if report.outcome.violation().is_some_and(|violation| !violation.transcript.is_empty()) {
         return Vec::new();
     }
@@ -272,14 +273,14 @@ pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
     let runs = runs(&calls, &report.incidents);
     let Shown { accused, runs: shown, .. } = shown(report, &runs);
     let mut before = 0;
-    let mut told = Vec::new();
+    let mut explaining = Vec::new();
     for (at, (_, times)) in runs.iter().enumerate() {
         if let Some(place) = places.get(before).filter(|_| shown.contains(&at)) {
-            told.push(ToldCall { place: *place, times: *times, is_accused: accused == Some(at) });
+            explaining.push(ExplainingCall { place: *place, times: *times, is_accused: accused == Some(at) });
         }
         before += times;
     }
-    told
+    explaining
 }
 
 /// The command that makes the call that breaks the rule without csi-sanity, and then what to know before it is used, a line each. Empty
@@ -391,8 +392,8 @@ fn times_text(times: usize) -> String {
     if times == 1 { "once more".to_owned() } else { format!("{times} times more") }
 }
 
-/// Calls that repeat the one before and get the same answer, as polling does, counted instead of told again, unless something
-/// happened in between.
+/// Counts calls that repeat the one before and get an equal answer, as polling does, so that they are shown once. Calls
+/// with an incident between them are counted separately.
 fn runs<'a>(calls: &[&'a CallRecord], incidents: &[(Duration, String)]) -> Vec<(&'a CallRecord, usize)> {
     let mut runs: Vec<(&CallRecord, usize)> = Vec::new();
     let mut happened = 0;
@@ -414,7 +415,7 @@ fn runs<'a>(calls: &[&'a CallRecord], incidents: &[(Duration, String)]) -> Vec<(
     runs
 }
 
-/// One call on two lines: what was asked, what was answered.
+/// One call on two lines: the request and the answer.
 pub fn call_line(call: &CallRecord) -> String {
     let node = if call.node > 0 { format!(" at node {}", call.node) } else { String::new() };
     let mut line = format!("{}{node} {}", call.rpc, shortened_json(&call.request()));

@@ -1,4 +1,4 @@
-//! What makes two outcomes the same fault, so that a reader meets it once.
+//! Decides which outcomes show one fault, so that a reader meets it once.
 
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
@@ -7,11 +7,11 @@ use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Flaky, Outcome};
 use crate::spec::verdict::Violation;
 
-/// A key that outcomes with the same cause share.
+/// A key that outcomes with one cause share.
 ///
-/// A rule broken in the same words is one fault, whatever names and numbers the words hold. Checks that could not
-/// judge share the call that stood in their way: a driver that refuses every CreateVolume is one fault, and not one
-/// for each check that needs a volume.
+/// A rule broken in equal words is one fault, whatever names and numbers the words hold. Checks that could not judge
+/// share the call that stood in their way: a driver that refuses every CreateVolume is one fault, and not one for each
+/// check that needs a volume.
 pub fn key(report: &CheckReport) -> String {
     match &report.outcome {
         Outcome::Passed => String::new(),
@@ -34,7 +34,7 @@ pub fn key(report: &CheckReport) -> String {
     }
 }
 
-/// Whether two violations of one check are the same fault: the same rule broken in the same way.
+/// Returns true if two violations of one check are one fault: one rule is broken in one way.
 pub(crate) fn is_same(report: &CheckReport, one: &Violation, other: &Violation) -> bool {
     let rule = |violation| failure_report::rule(report, violation).map(|rule| rule.id);
     let alike = match (&one.fault, &other.fault) {
@@ -44,7 +44,8 @@ pub(crate) fn is_same(report: &CheckReport, one: &Violation, other: &Violation) 
     rule(one) == rule(other) && alike
 }
 
-/// Whether a check judged, and what it made could not be undone: the same fault, whatever the check was about.
+/// Returns true if a check judged, and what it made could not be undone. That is one fault, whatever the check was
+/// about.
 fn is_undoing(report: &CheckReport, why: &str) -> bool {
     report.leftovers.first().is_some_and(|leftover| why.ends_with(leftover))
 }
@@ -87,7 +88,7 @@ fn missing(report: &CheckReport) -> Option<String> {
 }
 
 /// The fields of a request that broke the connection: two different requests are two faults, though the driver dies of
-/// both in the same RPC.
+/// both in one RPC.
 fn deadly_fields(report: &CheckReport) -> String {
     let last = report.calls.iter().rev().find(|call| !call.cleanup);
     match last {

@@ -1,4 +1,4 @@
-//! What came of one check.
+//! The results of a check and of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::protocol::version::Judged;
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::spec::verdict::{CutShort, Plays, Violation};
 
-/// What came of one check.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// The driver kept the rule.
@@ -36,7 +36,7 @@ pub enum Outcome {
     Broken(String),
     /// The driver broke the rule, as the known-failing list says it does.
     KnownFailure {
-        /// What is wrong.
+        /// The violation that was known.
         finding: Finding,
         /// The reason in the list.
         reason: String,
@@ -48,7 +48,7 @@ pub enum Outcome {
     },
 }
 
-/// A violation, with what the run knows of it beside what the check states.
+/// A violation with what the run adds to the statement of the check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The rule that was broken, and how.
@@ -57,7 +57,7 @@ pub struct Finding {
     pub binds_from: Profile,
     /// The number of plays of the failing case, where there was more than one: by the check, or by the run, which repeats the check.
     pub plays: Option<Plays>,
-    /// The way in which the run came to know of it.
+    /// The way in which the run learnt of it.
     pub source: Source,
 }
 
@@ -79,32 +79,32 @@ impl From<Violation> for Finding {
     }
 }
 
-/// A failure that did not come again when its check, or the failing case of it, was repeated.
+/// A failure that did not recur when its check, or the failing case of it, was repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flaky {
     /// The rule that was broken, and how.
     pub finding: Finding,
     /// The mildest profile under which it makes a run fail, if there is one.
     pub fails_from: Option<Profile>,
-    /// It makes this run fail. Otherwise it counts as a warning.
+    /// True if it makes this run fail. Otherwise it counts as a warning.
     pub fails: bool,
 }
 
-/// What a check shows that another one reports.
+/// A fault that a check shows and another check reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SameFault {
     /// Label of the other check.
     pub first: String,
-    /// What is wrong there.
+    /// The message of the other check.
     pub message: String,
-    /// What came of the other check, and so what this one counts as: failed, warned, or known to fail.
+    /// The outcome of the other check, and so the outcome that this one counts as: failed, warned, or known to fail.
     pub counts_as: OutcomeKind,
-    /// Whether the driver breaks a rule that binds in this check, too.
+    /// True if the driver breaks a rule that binds in this check, too.
     pub deviates: bool,
 }
 
 impl SameFault {
-    /// As a sentence.
+    /// The finding as a sentence.
     pub fn sentence(&self) -> String {
         format!("the same fault as in {}: {}", self.first, self.message)
     }
@@ -153,7 +153,7 @@ impl OutcomeKind {
 }
 
 impl Outcome {
-    /// Which of the outcomes it is.
+    /// The kind of the outcome.
     pub fn kind(&self) -> OutcomeKind {
         match self {
             Outcome::Passed => OutcomeKind::Passed,
@@ -168,8 +168,8 @@ impl Outcome {
         }
     }
 
-    /// The outcome that it counts as: of a check that shows the same fault as another one, the outcome there; of a flaky failure, failed
-    /// or warned.
+    /// The kind that the outcome counts as: for a check that shows a fault of another one, the outcome there; for a
+    /// flaky failure, failed or warned.
     pub fn counts_as(&self) -> OutcomeKind {
         match self {
             Outcome::SameFault(same) => same.counts_as,
@@ -178,7 +178,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the driver broke a rule that binds.
+    /// Returns true if the driver broke a rule that binds.
     pub fn deviates(&self) -> bool {
         matches!(self, Outcome::Failed(_) | Outcome::KnownFailure { .. })
     }
@@ -196,7 +196,7 @@ impl Outcome {
         self.finding().map(|finding| &finding.violation)
     }
 
-    /// The violation with what the run knows of it, if the driver broke something.
+    /// The violation with what the run adds to it, if the driver broke a rule.
     pub fn finding(&self) -> Option<&Finding> {
         match self {
             Outcome::Failed(finding)
@@ -219,15 +219,15 @@ impl Flaky {
     }
 }
 
-/// How a run is told to end early.
+/// The way in which a run ends early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Halt {
-    /// It is not.
+    /// The run does not end early.
     #[default]
     None,
-    /// By the user.
+    /// The user interrupts it.
     Interrupted,
-    /// By its time limit.
+    /// Its time limit passes.
     TimeUp,
 }
 
@@ -265,33 +265,33 @@ impl Verdict {
 /// One finished check, with everything that explains it.
 #[derive(Clone, Debug)]
 pub struct CheckReport {
-    /// Which check, for which access type.
+    /// The check, with the access type that it ran for.
     pub planned: Planned,
-    /// What came of it: of several, the gravest.
+    /// The gravest of its outcomes.
     pub outcome: Outcome,
-    /// What else came of it, the gravest first.
+    /// Its other outcomes, the gravest first.
     pub also: Vec<Outcome>,
     /// Remarks that did not stop the check.
     pub warnings: Vec<Violation>,
-    /// What it has to say that is no verdict, such as how much it tried.
+    /// Remarks that are no verdict, such as how much it tried.
     pub notes: Vec<String>,
-    /// How many tries have begun, of a check that makes several; 0 for any other.
+    /// The number of tries that have begun, for a check that makes several; 0 for any other.
     pub tried: u64,
     /// The work it left undone when it met its time limit.
     pub cut_short: Vec<CutShort>,
-    /// How long it took, its undoing included.
+    /// The time it took, including its undoing.
     pub duration: Duration,
-    /// What of it went into other things than what it is about.
+    /// The part of that time that did not go into the calls that it judges.
     pub spent: TimeSpent,
     /// The calls it made; kept only where something is to be explained.
     pub calls: Vec<CallRecord>,
     /// Calls that were made and not kept, behind the first ones.
     pub calls_dropped: usize,
-    /// What happened between the calls and was none, with the time since the check began, in order.
+    /// Incidents between the calls, with the time since the check began, in order.
     pub incidents: Vec<(Duration, String)>,
-    /// What the check made and could not undo.
+    /// Objects that the check made and could not undo.
     pub leftovers: Vec<String>,
-    /// The same, with what it may have made.
+    /// Objects that the check made or may have made, and that are not undone.
     pub left_behind: Vec<LeftBehind>,
     /// The first call of the run that failed as the one did which kept this check from judging, where another check made that.
     pub began_with: Option<FirstFailure>,
@@ -307,19 +307,19 @@ impl CheckReport {
         self.planned.label()
     }
 
-    /// Everything that came of it, the gravest first.
+    /// All its outcomes, the gravest first.
     pub fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
         std::iter::once(&self.outcome).chain(&self.also)
     }
 
-    /// Takes everything that came of it, until [`set_outcomes`](CheckReport::set_outcomes) puts something in its place.
+    /// Takes all outcomes, until [`set_outcomes`](CheckReport::set_outcomes) replaces them.
     pub(crate) fn take_outcomes(&mut self) -> Vec<Outcome> {
         let mut all = vec![std::mem::replace(&mut self.outcome, Outcome::Passed)];
         all.append(&mut self.also);
         all
     }
 
-    /// Sets what came of it, the gravest first. Nothing means that it passed.
+    /// Replaces all outcomes; the gravest comes first. If there are none, the check has passed.
     pub(crate) fn set_outcomes(&mut self, all: impl IntoIterator<Item = Outcome>) {
         let mut all = all.into_iter();
         self.outcome = all.next().unwrap_or(Outcome::Passed);
@@ -449,10 +449,10 @@ pub struct Counts {
     pub checks: Tally,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// What made a check fail.
+    /// The profile that decided which violations make a check fail.
     pub profile: Profile,
     /// Numbers of checks and faults by outcome.
     pub counts: Counts,
@@ -462,27 +462,27 @@ pub struct Summary {
     pub faults: BTreeSet<(OutcomeKind, String)>,
     /// Deaths of the driver.
     pub crashes: Vec<Crash>,
-    /// What the run, or somebody else meanwhile, left behind.
+    /// Objects that the run, or another program meanwhile, left behind.
     pub leaks: Vec<Leak>,
-    /// What may have been left behind.
+    /// Objects that may have been left behind.
     pub left_behind: Vec<LeftBehind>,
-    /// The command that removes of it what the run has noted.
+    /// The command that removes the objects that the run has recorded.
     pub cleanup: Option<String>,
     /// Work that checks left undone when they met their time limits, with the label of each check.
     pub cut_short: Vec<(String, CutShort)>,
-    /// Whether the run was told to end early.
+    /// How the run ended early, if it did.
     pub halt: Halt,
-    /// How long it took.
+    /// The time that the run took.
     pub duration: Duration,
-    /// What was called, by RPC.
+    /// The calls of the run, by RPC.
     pub calls: Vec<RpcCalls>,
-    /// By which version of the protocol the driver was judged, if one was called.
+    /// The versions of the protocol by which the driver was judged, if one was called.
     pub judged: Option<Judged>,
 }
 
 impl Summary {
-    /// Counts one check, which has this [fault](crate::results::fault::key) if it has any, and makes a run fail from this profile on: of those
-    /// that have the same, the first.
+    /// Counts one check with its [fault](crate::results::fault::key), if it has any, which makes a run fail from this
+    /// profile on. Each fault is counted for its first check only.
     pub fn count(
         &mut self,
         outcome: OutcomeKind,
@@ -526,18 +526,19 @@ impl Summary {
         } += 1;
     }
 
-    /// How many checks there were.
+    /// The number of checks.
     pub fn checks(&self) -> usize {
         self.judged() + self.counts.skipped + self.counts.broken
     }
 
-    /// Whether every check was skipped and nothing else happened, as may be where few of them fall to a shard.
+    /// Returns true if every check was skipped and nothing else happened, as may happen if few of them belong to a
+    /// shard.
     pub fn says_nothing(&self) -> bool {
         let is_quiet = self.crashes.is_empty() && self.own_leaks().next().is_none();
         is_quiet && self.halt == Halt::None && self.checks() == self.counts.skipped
     }
 
-    /// How many of them said something of the driver.
+    /// The number of checks that judged the driver.
     fn judged(&self) -> usize {
         let faults = self.counts.failed + self.counts.flaky + self.counts.warned + self.counts.known_failures;
         self.counts.passed + faults + self.counts.unexpected_passes + self.counts.same_fault.all()
@@ -555,7 +556,8 @@ impl Summary {
 
     /// Faults that make a run fail under a profile.
     pub fn faults_under(&self, profile: Profile) -> usize {
-        // What fails under a milder profile fails under this one; reports of older versions know only of their own.
+        // A fault under a milder profile is one under this profile as well. Reports of older versions have the number
+        // for their own profile only.
         let own = if profile >= self.profile { self.counts.failed + self.counts.flaky_failures } else { 0 };
         self.under.get(&profile).copied().unwrap_or_default().max(own)
     }

@@ -10,41 +10,41 @@ use serde::de::DeserializeOwned;
 use crate::config::{ConfigError, read_yaml};
 use crate::text::error::error_chain;
 
-/// Why a case cannot be read or written.
+/// The reasons why a case cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
     /// The file cannot be read.
     #[error("failed to read {}", path.display())]
     Read {
-        /// Which file.
+        /// The file that cannot be read.
         path: PathBuf,
-        /// Why.
+        /// The error of reading it.
         source: io::Error,
     },
     /// The folder cannot be read.
     #[error("failed to read the folder {}", folder.display())]
     ReadFolder {
-        /// Which folder.
+        /// The folder that cannot be read.
         folder: PathBuf,
-        /// Why.
+        /// The error of reading it.
         source: io::Error,
     },
     /// There are too many files in the folder.
     #[error("{} has more than {files_max} cases; take out those that are fixed", folder.display())]
     TooMany {
-        /// Which folder.
+        /// The folder with too many files.
         folder: PathBuf,
-        /// How many are read.
+        /// The number of files that are read at most.
         files_max: usize,
     },
     /// The file is too large to be a case.
     #[error("{} has {bytes} bytes; a case has {bytes_max} at the most", path.display())]
     TooLarge {
-        /// Which file.
+        /// The file that is too large.
         path: PathBuf,
-        /// How large it is.
+        /// Its size.
         bytes: u64,
-        /// How large it may be.
+        /// The largest size that is read.
         bytes_max: u64,
     },
     /// The file is not what a case looks like.
@@ -53,9 +53,9 @@ pub enum CaseError {
     /// A value cannot be.
     #[error("{}: {problem}", path.display())]
     Invalid {
-        /// Which file.
+        /// The file with the mistake.
         path: PathBuf,
-        /// Which value and why.
+        /// The value that is wrong, and why.
         problem: String,
     },
     /// The case cannot be put into words.
@@ -64,9 +64,9 @@ pub enum CaseError {
     /// The file cannot be written.
     #[error("failed to write {}", path.display())]
     Write {
-        /// Which file.
+        /// The file that cannot be written.
         path: PathBuf,
-        /// Why.
+        /// The error of writing it.
         source: io::Error,
     },
 }
@@ -81,10 +81,10 @@ pub fn key(path: &Path) -> Option<String> {
     keys.into_iter().find(|key| key.starts_with("csi-sanity-") && key.ends_with("case"))
 }
 
-/// The cases of a suite in a folder, by their key and in the order of their names. A folder that is not there has none.
+/// The cases of a suite in a folder, by their key and in the order of their names. A missing folder has none.
 ///
 /// # Errors
-/// The folder cannot be read, or has more cases than that.
+/// The folder cannot be read, or has more than `files_max` cases.
 pub fn cases(folder: &Path, of_suite: &str, files_max: usize) -> Result<Vec<PathBuf>, CaseError> {
     let mut paths = files(folder, "yaml", files_max)?;
     paths.retain(|path| key(path).as_deref() == Some(of_suite));
@@ -92,7 +92,7 @@ pub fn cases(folder: &Path, of_suite: &str, files_max: usize) -> Result<Vec<Path
     Ok(paths)
 }
 
-/// Reads a case from a file that is no larger than that.
+/// Reads a case from a file of at most `bytes_max`.
 ///
 /// # Errors
 /// The file cannot be read, or is not a case; the text names file, line and column.
@@ -104,10 +104,10 @@ pub fn read<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Result<T, CaseE
     Ok(read_yaml(path)?)
 }
 
-/// The files of a folder whose names end so. A folder that is not there has none.
+/// The files of a folder with this extension. A missing folder has none.
 ///
 /// # Errors
-/// The folder cannot be read, or has more such files than that.
+/// The folder cannot be read, or has more than `files_max` such files.
 pub fn files(folder: &Path, extension: &str, files_max: usize) -> Result<Vec<PathBuf>, CaseError> {
     let unread = |source| CaseError::ReadFolder { folder: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {
@@ -128,7 +128,7 @@ pub fn files(folder: &Path, extension: &str, files_max: usize) -> Result<Vec<Pat
     Ok(paths)
 }
 
-/// Writes a file in one step, so that nobody ever reads half of it. Directories above it are made.
+/// Writes a file in one step, so that a reader never sees half of it. Directories above it are made.
 ///
 /// # Errors
 /// It cannot be written.
@@ -147,7 +147,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Says how to run a case again, or why it is not stored.
-pub fn told<E: Error + 'static>(stored: Result<PathBuf, E>) -> String {
+pub fn message<E: Error + 'static>(stored: Result<PathBuf, E>) -> String {
     match stored {
         Ok(path) => format!("stored; to run it again: csi-sanity replay {}", path.display()),
         Err(error) => format!("not stored: {}", error_chain(&error)),

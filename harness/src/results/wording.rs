@@ -1,4 +1,4 @@
-//! What no text for people has: values as Rust prints them for programmers, and lines that nobody reads to their end.
+//! Finds texts in a report that people cannot read: values in the debug format of Rust, and overlong lines.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ pub const LINE_CHARS_MAX: usize = 1_000;
 /// Characters of a word that is shown: what stands between punctuation and spaces.
 const WORD_CHARS_MAX: usize = 200;
 
-/// How values begin that are printed for programmers.
+/// Patterns of values in the debug format of Rust.
 static DEBUG_TEXTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let patterns = [
         r"\b(Some|Ok|Err)\(",
@@ -24,7 +24,8 @@ static DEBUG_TEXTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     patterns.into_iter().filter_map(|pattern| Regex::new(pattern).ok()).collect()
 });
 
-/// What is wrong with the texts of a report: those of its verdict, and all that a terminal shows of it.
+/// Everything that is wrong with the texts of a report: with those of its verdict, and with all that a terminal shows
+/// of it.
 pub fn complaints(report: &CheckReport) -> Vec<String> {
     let story = FailureReport(report).to_string();
     let calls = report.calls.iter().map(failure_report::call_line);
@@ -43,7 +44,7 @@ fn beginning(text: &str) -> String {
     shortened(text).replace('\n', " ")
 }
 
-/// What a check says in words of its own.
+/// The sentences that the check has written.
 fn sentences(report: &CheckReport) -> Vec<&str> {
     let mut texts: Vec<&str> = report.notes.iter().chain(&report.leftovers).map(String::as_str).collect();
     for violation in report.outcome.violation().into_iter().chain(&report.warnings) {
@@ -56,7 +57,7 @@ fn sentences(report: &CheckReport) -> Vec<&str> {
     texts
 }
 
-/// The calls that a check tells, in columns.
+/// The calls as the check describes them, in columns.
 fn tables(report: &CheckReport) -> Vec<&str> {
     let violations = report.outcome.violation().into_iter().chain(&report.warnings);
     violations.flat_map(|violation| &violation.transcript).map(String::as_str).collect()
@@ -69,7 +70,7 @@ pub fn long_lines(text: &str) -> Vec<String> {
     long.map(|line| format!("{} ({} characters)", shortened(line), line.chars().count())).collect()
 }
 
-/// What of a text that is shown its reader cannot see, or not to its end.
+/// A part of a text that its reader cannot see: a control character, or an overlong word.
 fn unseen(text: &str) -> Option<String> {
     if let Some(c) = text.chars().find(|c| c.is_control() && *c != '\n') {
         return Some(format!("the control character {c:?}"));
@@ -80,14 +81,14 @@ fn unseen(text: &str) -> Option<String> {
     long.map(|length| format!("a word of {length} characters"))
 }
 
-/// Where something seems to be missing in a text: two spaces, or an end that is none. Columns are set in by spaces.
+/// A place where a word seems to be missing: two spaces, or a space at the end. Columns are indented by spaces.
 fn gap(text: &str) -> Option<String> {
     let text = without_quoted(text);
     let is_gap = |line: &str| line.trim_start().contains("  ") || line.ends_with(' ');
     text.lines().find(|line| is_gap(line)).map(|line| format!("a gap `{}`", line.trim_start()))
 }
 
-/// What of a text is an Option, a Result, a struct or a tuple as Rust prints it, outside of quoted texts.
+/// An Option, a Result, a struct or a tuple in the debug format of Rust, outside of quoted texts.
 pub fn debug_text(text: &str) -> Option<String> {
     let text = without_quoted(text);
     let found = DEBUG_TEXTS.iter().find_map(|pattern| pattern.find(&text));

@@ -37,7 +37,7 @@ use crate::text::error::error_chain;
 /// The test that looks at what the run as a whole left behind.
 const WHOLE_RUN: &str = "the-run/leaves-nothing-behind-and-the-driver-alive";
 
-/// How the tests are judged.
+/// Settings for the run of the tests.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Checks that have to fail: `pattern  # reason` on each line.
@@ -66,7 +66,7 @@ fn conclude(arguments: &Arguments, suites: &[Suite], config: Config, options: &O
     libtest_mimic::run(arguments, trials)
 }
 
-/// What is to be run, and how.
+/// The checks to run, and the options of the run.
 struct Plan {
     /// Everything that `--list` shows.
     checks: Vec<Planned>,
@@ -125,7 +125,7 @@ impl Plan {
 
 type Verdict = Result<Option<String>, String>;
 
-/// What came of each check: passed, skipped because, or failed with its story.
+/// The result of each check: passed, skipped with a reason, or failed with its report.
 #[derive(Debug, Default)]
 struct Results {
     inner: Mutex<Inner>,
@@ -135,7 +135,7 @@ struct Results {
 #[derive(Debug, Default)]
 struct Inner {
     verdicts: BTreeMap<String, Verdict>,
-    /// Why there will be no more of them.
+    /// The reason why there will be no further results.
     over: Option<String>,
 }
 
@@ -152,19 +152,19 @@ impl Results {
         }
     }
 
-    fn tell(&self, change: impl FnOnce(&mut Inner)) {
+    fn update(&self, change: impl FnOnce(&mut Inner)) {
         change(&mut self.inner.lock());
         self.news.notify_all();
     }
 
-    /// Runs the checks, and says of each what came of it.
+    /// Runs the checks, and records the result of each.
     fn fill(self: Arc<Results>, checks: Vec<Planned>, config: Config, options: RunOptions) {
-        // Also when the run itself panics, nobody must wait for ever.
+        // If the run panics, no test may wait for ever.
         let _over = Over(self.clone());
         let mut listener = self.clone();
         let run = async {
             let target = Target::connect(config).await.map_err(|error| error_chain(&error))?;
-            // The sender may go: a signal that nobody can raise stays down.
+            // The sender may be dropped: the signal then never comes.
             let (_, stop) = watch::channel(Default::default());
             let mut runner = Runner::new(target, options, stop);
             runner.report_to(&mut listener);
@@ -173,10 +173,10 @@ impl Results {
         let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string());
         let ended = runtime.and_then(|runtime| runtime.block_on(run));
         match ended {
-            Ok(summary) => self.tell(|inner| {
+            Ok(summary) => self.update(|inner| {
                 inner.verdicts.insert(WHOLE_RUN.to_owned(), of_run(&summary));
             }),
-            Err(why) => self.tell(|inner| inner.over = Some(why)),
+            Err(why) => self.update(|inner| inner.over = Some(why)),
         }
     }
 }
@@ -186,7 +186,7 @@ struct Over(Arc<Results>);
 
 impl Drop for Over {
     fn drop(&mut self) {
-        self.0.tell(|inner| {
+        self.0.update(|inner| {
             inner.over.get_or_insert_with(|| "the run ended without a result for it".to_owned());
         });
     }
@@ -195,7 +195,7 @@ impl Drop for Over {
 impl Reporter for Arc<Results> {
     fn event(&mut self, event: &Event<'_>) {
         if let Event::CheckFinished(report) = event {
-            self.tell(|inner| {
+            self.update(|inner| {
                 inner.verdicts.insert(report.label(), of_check(report));
             });
         }
@@ -313,7 +313,7 @@ mod tests {
         let options = Options { known_failing: Some(list.path().to_owned()), ..Options::default() };
         let mut config = Config { endpoint: Some(endpoint.to_string()), ..Config::default() };
         config.time_limits.settle_ms = Some(100);
-        // What fails as it should is not shown among the tests of this program.
+        // The output goes to /dev/null, so that these expected failures are not shown among the tests of this program.
         let arguments = Arguments::from_iter([&["csi", "--logfile", "/dev/null"], arguments].concat());
         let conclusion = conclude(&arguments, &[SUITE], config, &options);
         (conclusion.num_passed, conclusion.num_failed)

@@ -1,5 +1,5 @@
-//! What exists before and after a run: volumes and snapshots of the driver, mounts below our own directories, and what else its
-//! host has.
+//! Compares what exists before and after a run: volumes and snapshots of the driver, mounts below our own directories,
+//! and mounts, loop devices and sessions of its host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,24 +18,24 @@ use crate::spec::verdict::Stop;
 use crate::text::encoding::shell_word;
 use crate::text::shorten::named;
 
-/// A look at what exists that takes no longer can be had after each check.
+/// If looking at everything takes no longer than this, it is done after each check.
 const QUICK: Duration = Duration::from_millis(50);
 
 /// Everything that can be counted.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     things: BTreeSet<(&'static str, String)>,
-    /// Things that are new since checks ran at the same time, so that it is not known which check made them.
+    /// Things that appeared while several checks ran, so that it is not known which check made them.
     unattributed: BTreeSet<(&'static str, String)>,
     ownership: Ownership,
     took: Duration,
 }
 
 impl Inventory {
-    /// Looks at driver and mount table.
+    /// Looks at the driver and the mount table.
     ///
     /// # Errors
-    /// A list cannot be had; the text says why.
+    /// A list cannot be read; the text says why.
     pub(crate) async fn take(session: &Session) -> Result<Inventory, String> {
         let begun = Instant::now();
         let target = session.target();
@@ -66,17 +66,18 @@ impl Inventory {
         }
     }
 
-    /// Records what is new and what no call has named after checks that ran at the same time. It is attributed to none of them.
+    /// Records new things that no call has named, after several checks ran at one time. They are attributed to none of
+    /// them.
     pub(crate) async fn mark_unattributed(&mut self, session: &Session) {
         self.unattributed = self.unnamed(session).await;
     }
 
-    /// What is new, and what no call has named, where looking costs little.
+    /// The new things that no call has named. Empty if looking takes long.
     async fn unnamed(&self, session: &Session) -> BTreeSet<(&'static str, String)> {
         if self.ownership == Ownership::WhatIsNamed || self.took > QUICK {
             return BTreeSet::new();
         }
-        // Where the driver does not tell now, it is found at the end of the run.
+        // If the driver does not list its objects now, the comparison at the end of the run finds them.
         let Ok(now) = Inventory::take(session).await else { return BTreeSet::new() };
         let is_old = |thing: &(&'static str, String)| {
             self.things.contains(thing)
@@ -110,7 +111,7 @@ impl Inventory {
         }
     }
 
-    /// What is new in the mount table, which no driver is needed for.
+    /// The new mounts. This works without the driver.
     pub(crate) fn mounts_left(&self, session: &Session) -> Vec<Leak> {
         let things = mounts(session).into_iter().map(|path| ("mount", path)).collect();
         self.new_since(&Inventory { things, ..Inventory::default() }, session)
@@ -130,22 +131,22 @@ impl Inventory {
 
 /// Unmounts what is left at paths of this run, and strikes that out. Returns a line on each.
 pub(crate) async fn unmount(leaks: &mut Vec<Leak>, session: &Session) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut remarks = Vec::new();
     let mut left = Vec::new();
     for leak in std::mem::take(leaks) {
         let point = Path::new(&leak.id);
-        // What lay below another one has gone with it.
+        // Unmounting one mount also unmounts those below it.
         let is_gone = leak.kind == "mount"
             && (clear(session, point).await || !mounts::points().iter().any(|other| other == point));
         if is_gone {
             let check = leak.check.map(|check| format!(" after {check}")).unwrap_or_default();
-            told.push(format!("unmounted {}, which the driver had left mounted{check}", named(&leak.id)));
+            remarks.push(format!("unmounted {}, which the driver had left mounted{check}", named(&leak.id)));
         } else {
             left.push(leak);
         }
     }
     *leaks = left;
-    told
+    remarks
 }
 
 async fn clear(session: &Session, point: &Path) -> bool {
@@ -161,7 +162,7 @@ async fn clear(session: &Session, point: &Path) -> bool {
 /// systems that are mounted nowhere, and sessions with storage servers.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {
-    /// Whether the driver's mounts are seen from here.
+    /// True if the driver's mounts are seen from here.
     seen: bool,
     mounts: BTreeSet<PathBuf>,
     loops: BTreeMap<String, String>,
@@ -170,7 +171,7 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// What there is now, if that says anything of this driver.
+    /// The current state, or an empty one if it says nothing of this driver.
     pub(crate) async fn seen_with(target: &Target) -> Surroundings {
         let mut seen = false;
         for node in target.nodes() {
@@ -247,7 +248,7 @@ struct New<'path> {
 }
 
 impl New<'_> {
-    /// It as something left behind; `None` where it may be another program's.
+    /// Describes it as left behind; `None` if it may be another program's.
     fn left_behind(self, target: &Target) -> Option<LeftBehind> {
         let path = Path::new(self.path);
         // The names of iSCSI targets and NVMe subsystems have colons between their parts.
@@ -280,7 +281,7 @@ impl New<'_> {
 /// The owner of something that was not there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// It belongs to a state that the driver did not get over.
+    /// It belongs to a state with which the driver did not start.
     RuinedDriver,
     /// It has a name or an id of this run.
     Run,

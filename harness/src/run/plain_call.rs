@@ -24,7 +24,7 @@ use crate::run::run_check::body;
 use crate::verdict::harm::{Culprit, Lost};
 use crate::verdict::precondition::Preconditions;
 
-/// What calls are about: harm to one of these need not show in the others.
+/// The kinds of objects that calls are about. Damage to objects of one kind may not show in those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Objects {
     Volumes,
@@ -34,7 +34,7 @@ enum Objects {
 }
 
 impl Objects {
-    /// Those that an RPC is about; nothing where it is about none.
+    /// The kind of objects that an RPC is about, if it is about any.
     fn of(rpc: Rpc) -> Option<Objects> {
         match rpc.service {
             Service::Identity => None,
@@ -47,9 +47,9 @@ impl Objects {
     }
 }
 
-/// Whether the plain call of an RPC tells something of all that a driver keeps: it makes what others build on, or looks at
-/// everything there is. The others cost as much, and tell no more.
-fn is_telling(method: &str) -> bool {
+/// True if the plain call of an RPC shows that the driver as a whole works: it makes what others build on, or lists
+/// everything there is. Other plain calls cost as much and show no more.
+fn is_representative(method: &str) -> bool {
     use Resource::{GroupSnapshot, Publication, Snapshot, Volume};
     let Some(facts) = Facts::named(method) else { return false };
     let makes = facts.makes();
@@ -57,10 +57,10 @@ fn is_telling(method: &str) -> bool {
         || facts.is_about_all()
 }
 
-/// What names have where those of a check have its number: more than there are checks.
+/// The names of a check contain its number. Plain calls use numbers from here on, which no check has.
 const FIRST_NUMBER: usize = 0x10000;
 
-/// A call as its check makes it that judges the plain form of the RPC, and nothing of it is left afterwards.
+/// A call in the form of the check that judges the plain form of the RPC. All its objects are undone afterwards.
 #[derive(Debug)]
 pub(crate) struct PlainCall {
     target: Arc<Target>,
@@ -69,26 +69,27 @@ pub(crate) struct PlainCall {
     objects: Objects,
     access: AccessType,
     seed: u64,
-    /// How many were made, of all RPCs: no two have the same names.
+    /// The number of plain calls so far, of all RPCs. It makes their names unique.
     made: Arc<AtomicUsize>,
 }
 
-/// What came of making a plain call.
+/// The result of making a plain call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// It was done.
+    /// The call was done.
     Done,
-    /// It could not be made, or was put off.
+    /// The call could not be made, or was put off.
     Not,
 }
 
 impl PlainCall {
-    /// Those to make of this driver, of all that checks of the suites judge: what others build on comes first.
+    /// The plain calls that this driver supports, of all that checks judge. Calls that others build on come first.
     pub(crate) fn all(preconditions: &Preconditions, target: &Arc<Target>, seed: u64) -> Vec<PlainCall> {
         let Some(&access) = target.config().access_types.first() else { return Vec::new() };
         let offered = |judge: &Check| judge.needs.iter().all(|need| need.unmet(target, access).is_none());
         let made = Arc::new(AtomicUsize::new(0));
-        let plain = preconditions.plain().filter(|(method, judge)| is_telling(method) && offered(judge));
+        let plain =
+            preconditions.plain().filter(|(method, judge)| is_representative(method) && offered(judge));
         let mut all: Vec<PlainCall> = plain
             .filter_map(|(method, judge)| {
                 let rpc = Facts::named(method)?.rpc;
@@ -106,13 +107,13 @@ impl PlainCall {
         &self.judge
     }
 
-    /// Which one it is.
+    /// The RPC of the call.
     pub(crate) fn rpc(&self) -> Rpc {
         self.rpc
     }
 
-    /// Whether a call may harm what it is about: all else is built on volumes, so whatever changes something may harm those, and
-    /// their way to a node.
+    /// Returns true if a call may harm the objects of this one. Everything is built on volumes, so any call that
+    /// changes something may harm volumes, and their way to a node.
     pub(crate) fn may_be_harmed_by(&self, rpc: Rpc) -> bool {
         let is_of_volumes = matches!(self.objects, Objects::Volumes | Objects::Nodes);
         (is_of_volumes && effect::changes(rpc)) || Objects::of(rpc) == Some(self.objects)
@@ -130,7 +131,7 @@ impl PlainCall {
         let session = Session::new(self.target.clone(), log.clone(), &planned.label(), limit);
         let cx = Cx::new(session, self.access, number, self.seed);
         let ended = body(&planned, &cx, limit).await;
-        // What cannot be undone is found when the run looks for what it has left.
+        // Objects that cannot be undone are found by the comparison at the end of the run.
         let _ = cx.finish().await;
         cx.release_leases().await;
         if ended.is_ok() {
@@ -149,7 +150,7 @@ impl PlainCall {
 #[derive(Debug)]
 pub(crate) struct Probe {
     plain: Arc<PlainCall>,
-    /// Calls of the check that are known to be harmless: so many first ones.
+    /// The number of first calls of the check that are known to be harmless.
     harmless: u64,
     found: Mutex<Option<Culprit>>,
 }
@@ -180,7 +181,7 @@ impl Probe {
         Arc::new(Probe { plain, harmless, found: Mutex::default() })
     }
 
-    /// The call that was looked for; no more need be made then.
+    /// The call that was looked for. Once it is found, the check can stop.
     pub(crate) async fn found(&self) -> Option<Culprit> {
         self.found.lock().await.clone()
     }

@@ -18,7 +18,7 @@ pub struct Plan {
     pub known: KnownFailing,
 }
 
-/// Why no run can be planned.
+/// The reasons why no run can be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The list of known failures cannot be used.

@@ -1,4 +1,4 @@
-//! How it is judged that a check can fail: it says nothing of a right driver, and accuses each of its defects.
+//! Judges if a check works: it must not accuse a right driver, and must accuse each driver with one of its defects.
 
 use crate::checks::check::Check;
 use crate::protocol::capability::Capability;
@@ -7,14 +7,14 @@ use crate::spec::need::Need;
 use crate::spec::requirements::Requirement;
 use crate::spec::verdict::Violation;
 
-/// What came of one check on a driver that is known to be right, or known to have a defect.
+/// The verdict on a check that ran on a driver known to be right, or known to have a defect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trial {
-    /// As it should be.
+    /// The check works.
     Good,
     /// The check does not run here.
     Skipped(String),
-    /// Not as it should be.
+    /// The check does not work, for this reason.
     Bad(String),
 }
 
@@ -50,8 +50,8 @@ pub fn on_a_defect(outcomes: &[&Outcome]) -> Trial {
     skipped(outcomes).unwrap_or_else(|| Trial::Bad(format!("does not find it: {outcomes:?}")))
 }
 
-/// The same, where the driver has to be accused by a rule that the check names. A call that the driver does not survive is told
-/// by the rule of the runner, and shows nothing of what the check would have judged.
+/// Passes only if the driver is accused by a rule that the check names. When the driver does not survive a call, the
+/// runner reports that by its own rule, which shows nothing of what the check would have judged.
 pub fn by_its_rules(check: &Check, outcomes: &[&Outcome]) -> Trial {
     let is_named = |outcome: &&Outcome| {
         let blamed = outcome.violation().map(|violation| violation.requirement);
@@ -94,11 +94,12 @@ pub struct Accused {
     pub check: &'static str,
     /// The rule that the check blames the driver for.
     pub rule: &'static Requirement,
-    /// Whether it warns, and does not fail.
+    /// True if it only warns.
     pub warns: bool,
 }
 
-/// What a matrix says that refutation tests have written: a defect, then the checks that accuse it, a line each, with the rule.
+/// Parses a matrix that refutation tests have written: a defect, then the checks that accuse it, a line each, with the
+/// rule.
 pub fn accused(matrix: &'static str) -> impl Iterator<Item = Accused> {
     let mut defect = "";
     matrix.lines().filter_map(move |line| {
@@ -119,10 +120,10 @@ mod tests {
     #[test]
     fn a_matrix_says_who_is_accused_of_what() {
         let matrix = "# a comment\n\na-defect\n  a/b/c GEN-ERR-001\n  a/b/d@block GEN-ERR-002 (warns)\n\nother\n  a/b/e GEN-ERR-008 (warns)\n";
-        let told =
+        let found =
             accused(matrix).map(|accused| (accused.defect, accused.check, accused.rule.id, accused.warns));
         assert_eq!(
-            told.collect::<Vec<_>>(),
+            found.collect::<Vec<_>>(),
             [
                 ("a-defect", "a/b/c", "GEN-ERR-001", false),
                 ("a-defect", "a/b/d", "GEN-ERR-002", true),

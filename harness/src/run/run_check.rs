@@ -1,4 +1,4 @@
-//! One check from start to end: needs, body, undoing, verdict.
+//! Runs one check from start to end: needs, body, undoing, verdict.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::spec::verdict::{CheckResult, Stop};
 use crate::verdict::precondition::Preconditions;
 use crate::verdict::{Evidence, Judge};
 
-/// What is the same for all checks of a run.
+/// Settings that all checks of a run share.
 #[derive(Clone)]
 pub(crate) struct Rules {
     pub(crate) seed: u64,
@@ -76,14 +76,14 @@ impl CheckReport {
 pub(crate) struct Done {
     pub(crate) report: CheckReport,
     pub(crate) silence: Option<Silence>,
-    /// Whether the check has ended the driver itself, so that its death says nothing.
+    /// True if the check has ended the driver on purpose, so that this is no crash.
     pub(crate) on_purpose: bool,
-    /// What the check worked with, where it left something that can be undone once the driver is back.
+    /// The context of the check, if it left something that can be undone once the driver is back.
     pub(crate) cx: Option<Cx>,
 }
 
 impl Done {
-    /// What is left of a check that the harness could not run to its end.
+    /// The result of a check that the harness could not run to its end.
     pub(crate) fn broken(planned: Planned, why: &str, rules: &Rules) -> Done {
         let outcome = Outcome::Broken(format!("the harness itself failed: {why}"));
         let report = CheckReport::without_calls(planned, outcome, rules);
@@ -192,12 +192,12 @@ async fn run_and_undo(
 /// Resolves once the signal is raised.
 pub(crate) async fn raised(stop: &mut watch::Receiver<Halt>) {
     if stop.wait_for(|halt| *halt != Halt::None).await.is_err() {
-        // Nobody is left who could raise it.
+        // The sender is gone, so the signal never comes.
         std::future::pending::<()>().await;
     }
 }
 
-/// Why a check does not apply to the driver, by what was known before the run.
+/// The reason why a check does not apply to the driver, by facts that were known before the run.
 pub(crate) fn unmet(planned: &Planned, target: &Target) -> Option<String> {
     if let (Some(elsewhere), false) = (&target.config().elsewhere, planned.check.needs.is_empty()) {
         return Some(format!(
@@ -208,7 +208,7 @@ pub(crate) fn unmet(planned: &Planned, target: &Target) -> Option<String> {
     planned.check.needs.iter().find_map(|need| need.unmet(target, planned.access))
 }
 
-/// What the body ends with, and what that is worth.
+/// Runs the body, and weighs a refusal on which its end rests.
 async fn judged(planned: &Planned, cx: &Cx, limit: Duration, rules: &Rules) -> CheckResult {
     let ended = body(planned, cx, limit).await;
     rules.preconditions.weigh(&planned.check, cx, ended).await

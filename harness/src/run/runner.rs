@@ -41,11 +41,11 @@ use crate::verdict::profile::Strictness;
 use crate::verdict::{self, Judge, crash};
 use harm::Harm;
 
-/// Checks that run at the same time, where nobody says otherwise.
+/// The default number of checks that run at one time.
 pub const JOBS: usize = 8;
 /// Deaths of the driver after which a run gives up.
 const CRASHES_MAX: usize = 50;
-/// How long a driver that is started anew may take to stop.
+/// The time in which a driver has to stop before it is restarted.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Time for the repetitions that confirm failures in a whole run. Failures beyond it count as they are.
 const CONFIRMING_MAX: Duration = Duration::from_secs(600);
@@ -58,9 +58,9 @@ const BESIDE_CHECKS: &str = "beside the checks";
 /// Makes the command that runs one check alone, from its label, and the fault that it is to meet, if there is one.
 pub type RepeatCommand = dyn Fn(&str, Option<&str>) -> String + Send + Sync;
 
-/// How to run.
+/// Settings of a run.
 pub struct RunOptions {
-    /// Checks that run at the same time.
+    /// The number of checks that run at one time.
     pub jobs: usize,
     /// Seed of everything random.
     pub seed: u64,
@@ -68,11 +68,12 @@ pub struct RunOptions {
     pub failures_max: Option<usize>,
     /// Whether to compare what exists before and after.
     pub leak_check: bool,
-    /// Whether the calls of checks that passed are reported as well.
+    /// True if the calls of checks that passed are reported as well.
     pub keep_calls: bool,
-    /// Whether each check is judged by itself: it is reported also where it only shows again what another one shows, and no failure is
+    /// True if each check is judged separately: it is reported even if it only shows a fault of another check, and
+    /// failures are not repeated.
     /// repeated.
-    pub tell_each: bool,
+    pub report_each: bool,
     /// The suites that the checks are chosen from.
     pub registry: Registry,
     /// Checks that have to fail.
@@ -84,7 +85,7 @@ pub struct RunOptions {
 }
 
 impl Default for RunOptions {
-    /// As the command line runs without flags, but for the seed, which is 0; of no suite yet.
+    /// The options of a command line without flags, with the seed 0 and without a suite.
     fn default() -> RunOptions {
         RunOptions {
             jobs: JOBS,
@@ -92,7 +93,7 @@ impl Default for RunOptions {
             failures_max: None,
             leak_check: true,
             keep_calls: false,
-            tell_each: false,
+            report_each: false,
             registry: Registry::new([]),
             known: KnownFailing::default(),
             repeat: Arc::new(|labels, _| labels.to_owned()),
@@ -110,7 +111,7 @@ impl std::fmt::Debug for RunOptions {
     }
 }
 
-/// Time between two words that the run goes on.
+/// Time between two events that show that the run continues.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Runs checks against one driver.
@@ -125,13 +126,13 @@ pub struct Runner<'a> {
     /// Ids of the checks that have passed.
     passed: BTreeSet<String>,
     summary: Summary,
-    /// What there was before, where that was looked at.
+    /// The inventory before the run, if one was taken.
     before: Option<Inventory>,
     around: Surroundings,
     dead: bool,
-    /// Why it is not started again, where the run could have done that.
+    /// The reason why it is not started again, although the run could do that.
     gone: Option<String>,
-    /// What it met its last end in.
+    /// The checks during which it died last.
     ended_in: Vec<String>,
     in_turn: bool,
     /// Time spent on confirming failures so far.
@@ -144,7 +145,7 @@ impl std::fmt::Debug for Runner<'_> {
     }
 }
 
-/// Checks that run at the same time.
+/// The checks that are running.
 #[derive(Default)]
 struct Running {
     tasks: JoinSet<Done>,
@@ -210,7 +211,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Has the checks of a suite begin when all those of the suites before it have ended.
+    /// Makes the checks of a suite begin when all those of the suites before it have ended.
     pub fn take_suites_in_turn(&mut self) {
         self.in_turn = true;
     }
@@ -220,7 +221,7 @@ impl<'a> Runner<'a> {
         self.reporters.push(reporter);
     }
 
-    /// Runs everything and returns what came of it.
+    /// Runs everything and returns the results.
     pub async fn run(mut self, plan: Vec<Planned>) -> Summary {
         let started = Instant::now();
         let target = self.target.clone();
@@ -231,7 +232,7 @@ impl<'a> Runner<'a> {
         for expired in self.options.known.expired() {
             self.emit(&Event::Remark(&expired));
         }
-        // Only a driver with devices of this machine can get one of them.
+        // Such a loop device matters only to a driver that uses devices of this machine.
         if let Some(node) = target.nodes().first()
             && node.shares_mounts().await
             && let Some(left) = machine::warn_of_read_only_loops()
@@ -246,7 +247,7 @@ impl<'a> Runner<'a> {
                 self.find_size(access).await;
             }
         }
-        if !self.options.tell_each {
+        if !self.options.report_each {
             self.dedup = Dedup::of(&plan);
         }
         let parts = if self.in_turn { self.options.registry.by_suite(plan) } else { vec![plan] };
@@ -288,7 +289,7 @@ impl<'a> Runner<'a> {
         let harmful = take(&Runs::may_harm);
         self.run_parallel(parallel.into()).await;
         self.record_unattributed_leaks().await;
-        // Many calls at the same time may spoil a driver, too.
+        // Many parallel calls may damage a driver, too, so plain calls are made after these checks as well.
         self.run_harmful(alone).await;
         self.run_harmful(harmful).await;
         self.run_those_that_judge_the_run(plan).await;
@@ -312,7 +313,7 @@ impl<'a> Runner<'a> {
 
     async fn run_parallel(&mut self, mut waiting: VecDeque<Planned>) {
         let mut running = Running::default();
-        // Those that the driver broke off: alone, they show whether it does so each time.
+        // Checks whose connections the driver broke. They run again alone, which shows if it does so each time.
         let mut again = Vec::new();
         // Checks whose calls were rejected, perhaps because of other checks.
         let mut rejected = Vec::new();
@@ -359,8 +360,9 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Lets the other running checks end, brings the driver back, and finds out which of those that had a call without an
-    /// answer kills it, by running them again one by one. If it stays away, one of them has to tell of it.
+    /// Lets the other running checks end, brings the driver back, and finds out which of the checks that had a call
+    /// without an answer kills it, by running them again one by one. If the driver stays away, one of these checks has
+    /// to report it.
     async fn driver_died(&mut self, first: Done, running: &mut Running, waiting: &mut VecDeque<Planned>) {
         let mut involved = vec![first];
         while let Some(other) = running.next(&self.rules).await {
@@ -400,8 +402,8 @@ impl<'a> Runner<'a> {
         reports.into_iter().for_each(|report| self.finish(report));
     }
 
-    /// Runs those that judge the plain form of the calls under way, if they still wait: a driver that does not survive
-    /// that is told once.
+    /// First runs the waiting checks that judge the plain form of the calls under way: if the driver does not survive
+    /// such a call, only that check reports it.
     async fn judges_first(&mut self, involved: &[Done], waiting: &mut VecDeque<Planned>) {
         for done in involved {
             let judge = crash::fatal_call(&done.report.calls)
@@ -444,7 +446,7 @@ impl<'a> Runner<'a> {
 
     /// Repeats a check until each of its failures has recurred, or it was repeated often enough.
     async fn confirmed(&mut self, mut report: CheckReport) -> CheckReport {
-        let confirmation = Confirmation::of(&report).filter(|_| !self.options.tell_each);
+        let confirmation = Confirmation::of(&report).filter(|_| !self.options.report_each);
         let Some(mut confirmation) = confirmation else { return report };
         let begun = Instant::now();
         let why_not = loop {
@@ -489,7 +491,7 @@ impl<'a> Runner<'a> {
         let mut done = self.run_one(planned).await;
         if done.silence.is_some() && !self.target.is_alive().await {
             if done.on_purpose && self.target.driver().is_some_and(|driver| driver.starting_for().is_some()) {
-                // It was ended by the check, which has said what there is to say of a driver that does not come back.
+                // The check has ended the driver itself, and has reported if it does not come back.
                 let back = self.revive(std::slice::from_mut(&mut done)).await;
                 if !back {
                     self.dead = true;
@@ -510,11 +512,11 @@ impl<'a> Runner<'a> {
     }
 
     async fn run_one(&mut self, planned: Planned) -> Done {
-        // What it told before, when it ran with others, it tells again.
+        // Its earlier reports came from a run beside others; it reports its faults again when it runs alone.
         self.target.faults().keep_reported(&planned.label(), &[]);
         let (mut running, rules) = (Running::default(), self.rules.clone());
         let check = run_check(self.target.clone(), planned.clone(), rules.clone(), self.stop.clone());
-        // As a task it is where the connections are, so that an answer wakes up no other thread.
+        // As a task, it runs where the connections are handled, so that an answer wakes no other thread.
         running.begin(planned.clone(), check);
         let done = self.with_news(running.next(&rules)).await;
         let done = done.unwrap_or_else(|| Done::broken(planned, "it has not ended", &rules));
@@ -522,7 +524,7 @@ impl<'a> Runner<'a> {
         done
     }
 
-    /// Waits for what is done beside the checks, and says meanwhile what it is.
+    /// Waits for work beside the checks, and shows meanwhile what it is.
     async fn with_news_of<T>(&mut self, what: &'static str, work: impl Future<Output = T>) -> T {
         let target = self.target.clone();
         target.stages.set(BESIDE_CHECKS, Stage { what, number: 0, of: None });
@@ -531,7 +533,7 @@ impl<'a> Runner<'a> {
         ended
     }
 
-    /// Waits for checks, and says meanwhile what they wait for.
+    /// Waits for checks, and shows meanwhile what they wait for.
     async fn with_news<T>(&mut self, checks: impl Future<Output = T>) -> T {
         let mut news = self.target.patience.news.subscribe();
         let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
@@ -589,7 +591,7 @@ impl<'a> Runner<'a> {
         self.emit(&Event::Crashed(&crash));
         self.summary.crashes.push(crash);
         if back && !self.target.is_alive().await {
-            // Undoing has killed it again, which the check of that call tells.
+            // Undoing has killed the driver again, which the check of that call reports.
             self.dead |= self.target.bring_back().await.is_err();
         }
         under_way
@@ -598,7 +600,7 @@ impl<'a> Runner<'a> {
     /// Tries to have the driver back, and undoes what the checks could not: whether it is.
     async fn revive(&mut self, involved: &mut [Done]) -> bool {
         if let Some(driver) = self.target.driver() {
-            // It may be dead already; what matters is that it comes back.
+            // The driver may be dead already; it only matters that it comes back.
             let _ = driver.kill().await;
         }
         let target = self.target.clone();
@@ -614,7 +616,7 @@ impl<'a> Runner<'a> {
             }
         };
         for done in involved {
-            // What the check had made died with the driver, or is found by the leak check.
+            // Objects of the check died with the driver, or are found by the comparison at the end of the run.
             done.report.leftovers.clear();
             if let Some(cx) = done.cx.take().filter(|_| back) {
                 done.report.leftovers = cx.finish().await;
@@ -624,7 +626,8 @@ impl<'a> Runner<'a> {
         back
     }
 
-    /// Whether a driver that does not start any more does so as a new one, and what is told of it.
+    /// Starts a driver that does not start any more with an empty state, if that is allowed, and reports it. Returns
+    /// whether it runs.
     async fn starts_afresh(&mut self, away: &Away, during: &[String]) -> bool {
         let target = self.target.clone();
         let check = during.first().map(|label| Check::id_of(label)).unwrap_or_default();
@@ -642,27 +645,27 @@ impl<'a> Runner<'a> {
         false
     }
 
-    /// Keeps why the driver is not back, and tells it with what the user can do.
+    /// Keeps the reason why the driver is not back, and reports it with what the user can do.
     fn is_gone(&mut self, away: &Away, during: &[String]) {
         let Some(_) = self.target.driver() else {
-            let told = "the driver does not come back by itself; with --driver-command or --restart-command, the run could go on";
-            return self.emit(&Event::Remark(told));
+            let remark = "the driver does not come back by itself; with --driver-command or --restart-command, the run could go on";
+            return self.emit(&Event::Remark(remark));
         };
         let why = format!("it did not start again: {away}");
         let printed = self.target.last_lines();
         let last = printed.iter().rev().find(|line| !line.trim().is_empty());
         let last =
             last.map(|line| format!("; it printed last: {}", shortened(line.trim()))).unwrap_or_default();
-        // What is left of its state is in its way, and the check that led there leads there again.
+        // The remaining state keeps the driver from starting, and the check that led to it would lead to it again.
         let without: Vec<String> = during.iter().map(|label| format!("--filter '!{label}'")).collect();
         let is_named = self.target.config().state_dir.is_some();
         let hint = if is_named { "" } else { "; with --state-dir, the run does so by itself" };
-        let told = format!(
+        let remark = format!(
             "{why}{last}. To go on, give it the state of a new driver, and run the others: {}{hint}",
             without.join(" ")
         );
         self.gone = Some(why);
-        self.emit(&Event::Remark(&told));
+        self.emit(&Event::Remark(&remark));
     }
 
     fn is_over(&self) -> bool {
@@ -679,7 +682,7 @@ impl<'a> Runner<'a> {
 
     fn left_out(&self, planned: Planned) -> CheckReport {
         let outcome = if let Some(why) = unmet(&planned, &self.target).filter(|_| self.dead) {
-            // With a driver that lives, it would have been skipped as well.
+            // With a living driver, it would have been skipped as well.
             Outcome::Skipped(why)
         } else if self.dead {
             let since = match &self.ended_in[..] {
@@ -742,7 +745,7 @@ impl<'a> Runner<'a> {
             }
         };
         let found = self.with_news_of("finding a size of volumes", finding).await;
-        // What cannot be undone is reported at the end.
+        // Objects that cannot be undone are reported at the end.
         let _ = cx.finish().await;
         self.summary.left_behind.extend(cx.left_behind());
         let remark = match found {
@@ -793,7 +796,8 @@ impl<'a> Runner<'a> {
 
     async fn report_leaks(&mut self, mut before: Inventory) {
         let session = self.inventory_session();
-        // What a call made that the driver did not survive, or of which nobody asks any more, is not the driver's to give back.
+        // If the driver died of a call, or its object is not asked for any more, the driver may have had no chance to
+        // remove the object.
         let is_unnamed = |left: &LeftBehind| left.in_doubt && left.id.is_none();
         if !self.summary.crashes.is_empty() || self.summary.left_behind.iter().any(is_unnamed) {
             before.share();
@@ -816,8 +820,8 @@ impl<'a> Runner<'a> {
 
     /// Undoes what can be undone without the driver, and says so.
     async fn unmount(&mut self, leaks: &mut Vec<Leak>, session: &Session) {
-        for told in inventory::unmount(leaks, session).await {
-            self.emit(&Event::Remark(&told));
+        for remark in inventory::unmount(leaks, session).await {
+            self.emit(&Event::Remark(&remark));
         }
     }
 

@@ -6,17 +6,17 @@ use csi_proto::lock::Mutex;
 
 use crate::spec::requirements::{Requirement, req};
 
-/// What tells one fault of a driver from all others.
+/// Identifies one fault of a driver among all others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FaultKey {
     /// The id of the rule that is broken.
     pub rule: &'static str,
-    /// How, in words that are the same each time: no ids, no sizes.
+    /// The way in which it is broken, in words without ids and sizes, so that equal faults have equal words.
     pub what: String,
 }
 
 impl FaultKey {
-    /// What the fault is called that calls get in each other's way, whichever they are.
+    /// The name of the fault that calls disturb each other, whichever they are.
     pub const BESIDE_ANOTHER_CALL: &str = "beside another call";
 }
 
@@ -30,7 +30,7 @@ const OF_SEVERAL: [&Requirement; 5] = [
     &req::NODE_PUBLISH_027,
 ];
 
-/// Whether two checks that accuse a driver by this rule mean the same fault only if they use the same words.
+/// Returns true if two checks that accuse a driver by this rule mean one fault only if they use equal words.
 pub fn asks_for_several(rule: &str) -> bool {
     OF_SEVERAL.iter().any(|one| one.id == rule)
 }
@@ -53,8 +53,9 @@ impl Claim {
 
 /// The faults that the checks of a run report.
 ///
-/// Checks run at the same time, and which of them meets a fault first is a matter of time. So that each run has the same checks fail, the
-/// claim of a check gives way to that of a check before it in the order of the run, and a claim by chance to one that is not.
+/// Checks run in parallel, and chance decides which of them meets a fault first. So that the same checks fail in every
+/// run, the claim of a check gives way to that of an earlier check in the order of the run, and a claim by chance to
+/// one that is not.
 #[derive(Debug, Default)]
 pub struct Faults {
     reported: Mutex<BTreeMap<FaultKey, Claim>>,
@@ -99,7 +100,7 @@ impl Faults {
         first.check == other.check || rank(first) <= rank(other)
     }
 
-    /// Withdraws the claim of a check to something that was no fault.
+    /// Withdraws a check's claim to something that was no fault.
     pub fn release(&self, fault: &FaultKey, check: &str) {
         self.reported.lock().retain(|one, claim| one != fault || claim.check != check);
     }
@@ -116,7 +117,8 @@ impl Faults {
         known.map(|(fault, first)| (fault.clone(), first.check.clone())).collect()
     }
 
-    /// Notes that a check has failed by a rule. What others find by the same one is told there, unless it asks for several things.
+    /// Notes that a check has failed by a rule. Other checks that find a fault of this rule refer to that report,
+    /// unless the rule demands several things.
     pub(crate) fn failed_by(&self, rule: &'static Requirement, check: &str) {
         if !asks_for_several(rule.id) && rule != &req::GEN_ERR_001 {
             self.rules.lock().entry(rule.id).or_insert_with(|| check.to_owned());

@@ -1,6 +1,6 @@
 //! Lists of constants, put together while the program is built.
 
-/// How many entries these lists have together.
+/// The number of entries in all these lists.
 pub const fn length<T>(lists: &[&[T]]) -> usize {
     let (mut length, mut list) = (0, 0);
     while list < lists.len() {
@@ -10,7 +10,7 @@ pub const fn length<T>(lists: &[&[T]]) -> usize {
     length
 }
 
-/// One list of all entries of these, of which the first one is not empty; `LENGTH` is their [`length`].
+/// Joins these lists. The first one must not be empty; `LENGTH` is their [`length`].
 pub const fn joined<T: Copy, const LENGTH: usize>(lists: &[&[T]]) -> [T; LENGTH] {
     let mut joined = [lists[0][0]; LENGTH];
     let (mut at, mut list) = (0, 0);

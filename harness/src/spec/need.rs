@@ -1,4 +1,4 @@
-//! What a check needs before it makes sense to run it; judged by the runner, with the reason in the skip.
+//! The conditions under which a check makes sense. The runner judges them and gives the reason of a skip.
 
 use csi_proto::Service;
 
@@ -35,7 +35,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// Whether a check with this need makes volumes, as far as the driver lets it.
+    /// Returns true if a check with this need makes volumes, if the driver lets it.
     pub(crate) fn is_of_volumes(&self) -> bool {
         matches!(self, Need::Volume | Need::Has(Capability::CreateDeleteVolume))
     }

@@ -1,4 +1,4 @@
-//! What the specification asks, row by row.
+//! The statements of the specification, row by row.
 //!
 //! The rows live in `harness/requirements.yaml`; [`req`] is generated from them, so that a check names the rule it
 //! tests as `req::CTRL_CREATEVOL_010` and a typo does not compile.
@@ -58,15 +58,15 @@ pub struct Requirement {
     pub id: &'static str,
     /// The RPC or message the statement is about, or `*`.
     pub rpc: &'static str,
-    /// How strongly it is asked for.
+    /// The keyword of the statement.
     pub level: Level,
-    /// Who has to keep it.
+    /// The party that has to keep it.
     pub on: Party,
-    /// What a driver has to advertise for the statement to apply to it; all of it.
+    /// The capabilities that a driver has to advertise for the statement to apply to it; it needs all of them.
     pub requires: &'static [Need],
     /// The situation.
     pub when: &'static str,
-    /// What has to happen then.
+    /// The behaviour that is required then.
     pub expect: &'static str,
     /// The gRPC code asked for, where the text names one.
     pub code: Option<&'static str>,
@@ -74,29 +74,29 @@ pub struct Requirement {
     pub section: &'static str,
     /// First and last line in `spec.md`.
     pub lines: (u32, u32),
-    /// What it takes to test it.
+    /// The means that a test needs.
     pub test: Testability,
-    /// How a plain probe could hit a driver that keeps the rules.
+    /// A way in which a plain probe could accuse a driver that keeps the rules.
     pub caution: Option<&'static str>,
-    /// Whether the part of the protocol may still change.
+    /// States if the part of the protocol may still change.
     pub maturity: Maturity,
-    /// What the statement rests on.
+    /// The part of the specification that the statement rests on.
     pub basis: Basis,
-    /// The versions of the protocol that have it. A later one may have taken away what it is about: a driver that goes on offering
-    /// that is held to it all the same.
+    /// The versions of the protocol that have it. If a later version has removed its subject, a driver that still
+    /// offers it has to keep the rule.
     pub versions: Versions,
-    /// Who of Kubernetes counts on it, whatever its level.
+    /// The components of Kubernetes that rely on it, whatever its level.
     pub relied_on_by: &'static [Reliance],
 }
 
 /// A component of Kubernetes that counts on a requirement.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reliance {
-    /// Such as `kubelet`, or the name of a sidecar.
+    /// The name of the component, such as `kubelet` or a sidecar.
     pub component: &'static str,
-    /// What its users meet where a driver does otherwise.
+    /// The problem that users of the component meet if a driver does otherwise.
     pub breaks: &'static str,
-    /// Where it does so, in words.
+    /// The place in its code, in words.
     pub place: &'static str,
 }
 
@@ -149,12 +149,12 @@ impl Requirement {
         }
     }
 
-    /// Whether a breach makes a run fail under every profile.
+    /// Returns true if a violation makes a run fail under every profile.
     pub fn is_binding(&self) -> bool {
         self.binds_from() == Profile::Csi
     }
 
-    /// Why a breach of it may be warned of and no more, although it says MUST.
+    /// The reason why a violation may only lead to a warning, although the rule says MUST.
     pub fn why_only_warned(&self) -> Option<&'static str> {
         match self.is_binding() {
             true => Some(
@@ -164,7 +164,7 @@ impl Requirement {
         }
     }
 
-    /// Why a breach of it does not fail a run under the profile csi.
+    /// The reason why a violation does not fail a run under the profile csi.
     pub fn why_not_binding(&self) -> Option<&'static str> {
         if self.is_binding() {
             return None;
@@ -218,7 +218,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// Who has to keep a requirement.
+/// The party that has to keep a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
     /// The driver (the specification's SP).
@@ -227,7 +227,7 @@ pub enum Party {
     Orchestrator,
 }
 
-/// What it takes to test a requirement.
+/// The means that a test of a requirement needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Testability {
     /// gRPC calls suffice.
@@ -246,7 +246,7 @@ pub enum Testability {
     Untestable,
 }
 
-/// Whether a part of the protocol may still change.
+/// States if a part of the protocol may still change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maturity {
     /// Final.
@@ -255,7 +255,7 @@ pub enum Maturity {
     Alpha,
 }
 
-/// What a requirement rests on.
+/// The part of the specification that a requirement rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// A keyword of that level stands in the cited lines.

@@ -1,4 +1,4 @@
-//! What a check can say: the driver broke a rule, the check does not apply, or the check could not judge.
+//! The ways in which a check ends: the driver broke a rule, the check does not apply, or the check could not judge.
 
 use std::fmt;
 
@@ -12,20 +12,21 @@ use crate::config::profile::Profile;
 use crate::spec::faults::FaultKey;
 use crate::spec::requirements::Requirement;
 
-/// Steps of a reproduction that are kept. A longer one is of no use to a reader, and its check has recorded the same calls.
+/// Number of steps of a reproduction that are kept. A longer one is of no use to a reader, and its check has recorded
+/// its calls anyway.
 pub const REPRODUCTION_STEPS_MAX: usize = 400;
 
-/// How a check's body ends. Everything but `Ok` says why.
+/// The end of a check's body. Everything but `Ok` states a reason.
 pub type CheckResult<T = ()> = Result<T, Stop>;
 
-/// Why the body of a check stopped early.
+/// The reason why the body of a check stopped early.
 #[derive(Debug)]
 pub enum Stop {
     /// The driver broke a rule.
     Violation(Box<Violation>),
     /// The driver broke a rule, which another check reports; this check found nothing else.
     MetAgain(Box<Violation>),
-    /// What the check learnt while running makes it pointless for this driver.
+    /// The check found out while running that it makes no sense for this driver.
     Skip(String),
     /// The driver refused what it need not offer, which makes the check pointless, unless it refuses the plain form of the
     /// call as well.
@@ -56,7 +57,7 @@ impl Stop {
         }
     }
 
-    /// Tells the calls that lead to a violation, a line each.
+    /// Sets the calls that lead to a violation, a line each.
     #[must_use]
     pub fn transcript(self, lines: Vec<String>) -> Stop {
         match self {
@@ -88,28 +89,29 @@ impl From<Violation> for Stop {
 pub struct Violation {
     /// The rule; the first one of the check where none is named.
     pub requirement: Option<&'static Requirement>,
-    /// What is wrong, as one sentence.
+    /// The violation, as one sentence.
     pub message: String,
-    /// What a right driver does.
+    /// The behaviour of a right driver.
     pub expected: String,
-    /// What this driver did.
+    /// The behaviour of this driver.
     pub actual: String,
     /// Labels of other checks without which it cannot be seen again.
     pub along_with: Vec<String>,
-    /// What the check has broken, as `--fault` takes it.
+    /// The injected fault, in the form that `--fault` takes.
     pub injected: Option<Box<str>>,
     /// The last lines that it printed, where it died.
     pub printed: Box<[String]>,
-    /// The call whose refusal is all there is against the driver. Where the plain form of it is refused as well, that proves
+    /// The call whose refusal is the only evidence. If the plain form of it is refused as well, the refusal proves
     /// nothing.
     pub refused: Option<Box<(Rpc, Code)>>,
-    /// The calls that lead there, a line each, where the check tells them better than the record of all its calls does.
+    /// The calls that lead to the violation, a line each, if the check describes them better than the record of all its
+    /// calls does.
     pub transcript: Box<[String]>,
-    /// The same calls with their times, where that they overlapped is what matters.
+    /// The calls with their times, if it matters that they overlapped.
     pub timeline: Box<[CallSpan]>,
     /// The shortest way to it that the check has found, step by step, for tools that go it again.
     pub reproduction: Box<[ReproductionStep]>,
-    /// What tells it from all others, where checks look behind what was reported.
+    /// Identifies the fault among all others, so that a check can look for faults behind those already reported.
     pub fault: Option<Box<FaultKey>>,
     /// The number of plays of the failing case, if the check has replayed it.
     pub replayed: Option<Plays>,
@@ -304,7 +306,7 @@ impl Violation {
         self
     }
 
-    /// Tells the calls that lead there, line by line, in place of those that were recorded.
+    /// Sets the calls that lead there, line by line. They replace the recorded calls.
     #[must_use]
     pub fn transcript(mut self, lines: Vec<String>) -> Violation {
         self.transcript = lines.into();
@@ -327,8 +329,9 @@ impl Violation {
         self
     }
 
-    /// States that the check has played the failing case itself, with the same inputs, and how often it failed; the first failure
-    /// counts as a play. `replayed(2, 2)` confirms a failure, `replayed(1, 4)` makes it flaky, and the runner repeats neither.
+    /// States that the check has repeated the failing case itself, with unchanged inputs, and how often it failed; the
+    /// first failure counts as a repetition. `replayed(2, 2)` confirms a failure, `replayed(1, 4)` makes it flaky, and
+    /// the runner repeats neither.
     #[must_use]
     pub fn replayed(mut self, failed: u32, of: u32) -> Violation {
         self.replayed = Some(Plays { failed, of });

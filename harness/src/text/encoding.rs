@@ -1,4 +1,4 @@
-//! Forms of values as text: hexadecimal digits, words of a shell, UIDs, and numbers that tell texts from each other.
+//! Forms of values as text: hexadecimal digits, words of a shell, UIDs, and hashes of texts.
 
 use sha2::{Digest as _, Sha256};
 
@@ -29,7 +29,7 @@ pub fn uid(name: &str) -> String {
     [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]).join("-")
 }
 
-/// The FNV-1a hash, which is the same on every machine and in every version.
+/// The FNV-1a hash, which is stable across machines and versions.
 pub fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)

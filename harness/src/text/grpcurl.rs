@@ -9,7 +9,7 @@ use crate::text::encoding::shell_word;
 /// The program with its flags, for a driver that listens at a Unix socket. Without an authority grpcurl sends the path as one, which
 /// servers reject that are strict about HTTP/2.
 pub const AT_SOCKET: &str = "grpcurl -plaintext -unix -authority localhost -proto csi.proto";
-/// The same for a driver that listens at a TCP port.
+/// The beginning of the command for a driver that listens at a TCP port.
 const AT_PORT: &str = "grpcurl -plaintext -proto csi.proto";
 
 /// The beginning of the names of variables that stand for secrets.
@@ -30,8 +30,8 @@ pub fn command(rpc: Rpc, request: &Value, endpoint: &Endpoint) -> Option<String>
     (!request.contains(STRIPPED)).then(|| format!("{program} -d {request} {address} {method}"))
 }
 
-/// A message as one word of a shell. `variable` returns the expansion that gives the value of a field, by the name of the field and the
-/// value in the message, where it is not the same in each run.
+/// A message as one word of a shell. `variable` returns the expansion of a field that differs in each run, by the name
+/// of the field and its value in the message.
 pub fn quoted(message: &Value, variable: &dyn Fn(&str, &str) -> Option<String>) -> String {
     let mut text = String::from("'");
     write_json("", message, variable, &mut text);

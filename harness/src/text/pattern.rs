@@ -12,7 +12,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Takes a pattern as the user wrote it.
+    /// Parses a pattern of the user.
     ///
     /// # Errors
     /// It is empty, too long, or has characters that no label has.
@@ -38,17 +38,18 @@ impl Pattern {
         &self.text
     }
 
-    /// Has the pattern speak of a check by its new id.
+    /// Changes a pattern for a check to the check's new id.
     pub(crate) fn rename(&mut self, id: &str, successor: &str) {
         self.text = self.text.replacen(id, successor, 1);
     }
 
-    /// Whether the pattern is a path on the way to the label, `controller` to `controller/create-volume/works` say.
+    /// Returns true if the pattern is a prefix of the label's path, as `controller` is of
+    /// `controller/create-volume/works`.
     pub(crate) fn is_above(&self, label: &str) -> bool {
         label.strip_prefix(&self.text).is_some_and(|rest| rest.starts_with('/'))
     }
 
-    /// Whether the pattern covers all of the label.
+    /// Returns true if the pattern covers all of the label.
     pub fn matches(&self, label: &str) -> bool {
         matches(self.text.as_bytes(), label.as_bytes())
     }

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-/// Characters of one message shown at the most.
+/// Largest number of characters shown of one message.
 const MESSAGE_CHARS_MAX: usize = 600;
-/// Of these, those of its end.
+/// The number of these characters that come from the end.
 const MESSAGE_END_CHARS: usize = 150;
-/// Characters shown at the most of one value among others.
+/// Largest number of characters shown of one value among others.
 const VALUE_CHARS_MAX: usize = 200;
 
-/// The text, or its beginning and its end and how long it is; the same for each long word in it. It has no characters but those
-/// that are seen, and breaks only before a line that is set in.
+/// The text, or its beginning and its end with its length; long words in it are shortened alike. Invisible characters
+/// are replaced, and lines break only before an indented line.
 pub fn shortened(text: &str) -> String {
     cut(&with_short_words(&seen(text)), MESSAGE_CHARS_MAX, MESSAGE_END_CHARS)
 }
@@ -35,7 +35,7 @@ fn seen(text: &str) -> String {
     seen
 }
 
-/// Whether the character is part of a word: what stands between punctuation and spaces.
+/// Returns true if the character is part of a word, that is, no space and no punctuation.
 pub(crate) fn is_of_word(c: char) -> bool {
     !c.is_whitespace() && !"\"'`{}[]()<>,;:=|/".contains(c)
 }
@@ -55,7 +55,7 @@ fn with_short_words(text: &str) -> String {
     short
 }
 
-/// A text of more characters than `most` without its middle, of which it is told how long the whole was.
+/// Cuts the middle out of a text of more characters than `most`, and states the full length in its place.
 fn cut(text: &str, most: usize, end: usize) -> String {
     let length = text.chars().count();
     if length <= most {
@@ -65,12 +65,12 @@ fn cut(text: &str, most: usize, end: usize) -> String {
     format!("{}… {length} characters …{}", &text[..place(most - end)], &text[place(length - end)..])
 }
 
-/// A message with the middle of each long text in it cut out, so that the rest of it is still seen.
+/// A message with the middle of each long text cut out, so that the rest of it is still visible.
 pub(crate) fn shortened_json(value: &Value) -> String {
     shortened(&short_texts(value.clone()).to_string())
 }
 
-/// The same message with the middle of each long text in it cut out.
+/// The message with the middle of each long text in it cut out.
 pub fn short_texts(value: Value) -> Value {
     let short = |text: String| cut(&text, VALUE_CHARS_MAX, VALUE_CHARS_MAX / 4);
     match value {

@@ -23,7 +23,7 @@ impl Bytes {
         unit.map(|(unit, bits)| format!("{}{unit}", self.0 >> bits))
     }
 
-    /// As the value of a field that names its unit itself, such as capacity_bytes: `1073741824 (1Gi)`.
+    /// Displays the value of a field whose name contains the unit, such as capacity_bytes: `1073741824 (1Gi)`.
     pub fn of_field(self) -> String {
         self.in_unit().map_or_else(|| self.0.to_string(), |unit| format!("{} ({unit})", self.0))
     }
@@ -52,8 +52,8 @@ mod tests {
 
     #[test]
     fn whole_units_are_named_and_no_byte_is_lost() {
-        let told = [0, 1, 1023, 1024, (1 << 30) + 1, 1 << 30, 320 << 20, 3 << 49, -(1 << 20)];
-        let told = told.map(|number: i64| sized(number).to_string());
+        let numbers = [0, 1, 1023, 1024, (1 << 30) + 1, 1 << 30, 320 << 20, 3 << 49, -(1 << 20)];
+        let written = numbers.map(|number: i64| sized(number).to_string());
         let expected = [
             "0 bytes",
             "1 byte",
@@ -65,7 +65,7 @@ mod tests {
             "1688849860263936 bytes (1536Ti)",
             "-1048576 bytes (-1Mi)",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(written, expected);
         assert_eq!(sized(1 << 30).of_field(), "1073741824 (1Gi)");
         assert_eq!(sized(1023).of_field(), "1023");
         let short = [1 << 30, 320 << 20, (1 << 30) + 1].map(|number: i64| sized(number).short());

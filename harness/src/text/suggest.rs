@@ -1,4 +1,4 @@
-//! What somebody may have meant.
+//! Suggests the word that a user may have meant.
 
 /// `; did you mean …?` with up to three names, or nothing where none is near.
 pub fn did_you_mean<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> String {

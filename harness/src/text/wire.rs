@@ -5,13 +5,13 @@ pub fn wire<M: prost::Name + 'static>(message: &M) -> String {
     csi_proto::redact::json(message).to_string()
 }
 
-/// The same for several messages, or for one that may not be there.
+/// Encodes several messages, or one that may be missing.
 pub fn wires<'a, M: prost::Name + 'static>(messages: impl IntoIterator<Item = &'a M>) -> String {
     let messages: Vec<String> = messages.into_iter().map(wire).collect();
     if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }
 }
 
-/// A time of the protocol in UTC, as RFC 3339 has it, or "none".
+/// A time of the protocol in UTC, in the format of RFC 3339, or "none".
 pub fn moment(time: Option<&prost_types::Timestamp>) -> String {
     time.map_or_else(|| "none".to_owned(), prost_types::Timestamp::to_string)
 }

@@ -14,7 +14,7 @@ use crate::spec::faults::{Claim, FaultKey, Faults};
 use crate::spec::requirements::req;
 use crate::spec::verdict::Violation;
 
-/// Inconclusive checks that are run again although earlier ones met the same rejection again.
+/// Number of inconclusive checks that are run again although earlier ones met the same rejection again.
 const IN_VAIN_MAX: u32 = 8;
 
 /// A check that ended with such a rejection.
@@ -24,7 +24,7 @@ pub(crate) struct Rejected {
     by: (&'static str, Code),
     /// The rejection as the driver stated it.
     actual: String,
-    /// Labels of checks that ran at the same time.
+    /// Labels of checks that ran in parallel.
     beside: Vec<String>,
 }
 

@@ -18,8 +18,8 @@ pub(crate) fn fatal_call(calls: &[CallRecord]) -> Option<&CallRecord> {
     unanswered.or_else(|| calls.iter().rev().find(|call| !call.cleanup))
 }
 
-/// The violation of a check that made these calls, one of which ended without a gRPC status: the driver died of it, or lives on and breaks
-/// it off each time. If several calls were in progress, it names all of them.
+/// The violation of a check one of whose calls ended without a gRPC status: the driver died of it, or lives on and
+/// breaks the connection each time. If several calls were in progress, it names all of them.
 pub(crate) fn killed(calls: &[CallRecord], alive: bool) -> Violation {
     let fatal = fatal_call(calls);
     let let_go = fatal.map_or_else(Vec::new, |call| given_up_before(call, calls));
@@ -52,8 +52,8 @@ fn methods(calls: &[&CallRecord]) -> Vec<&'static str> {
     rpcs
 }
 
-/// The calls about the objects of this one that the check had given up before it ended, the last one first: the driver may have died of one
-/// of them.
+/// Calls about the objects of this one that the check had given up before it ended, the last one first. The driver may
+/// have died of one of them.
 fn given_up_before<'a>(fatal: &CallRecord, calls: &'a [CallRecord]) -> Vec<&'a CallRecord> {
     let end = fatal.sent_after + fatal.duration;
     let is_let_go = |call: &&CallRecord| {
@@ -64,7 +64,8 @@ fn given_up_before<'a>(fatal: &CallRecord, calls: &'a [CallRecord]) -> Vec<&'a C
     calls.iter().rev().filter(is_let_go).collect()
 }
 
-/// This call, and the others that broke off and were sent before it ended. One that its caller gave up may go on in the driver.
+/// This call, and the others that broke off and were sent before it ended. The driver may still work on a call that its
+/// caller gave up.
 fn under_way_with<'a>(fatal: &'a CallRecord, calls: &'a [CallRecord]) -> Vec<&'a CallRecord> {
     let end = fatal.sent_after + fatal.duration;
     let may_go_on = |call: &CallRecord| {

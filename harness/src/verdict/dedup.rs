@@ -14,9 +14,9 @@ use crate::verdict::shared_ids;
 /// A check that others follow.
 #[derive(Debug, Default)]
 struct Leader {
-    /// Its runs that have not ended.
+    /// The number of its runs that have not ended.
     ahead: usize,
-    /// What it accuses the driver of.
+    /// The violation of the check, if it has one.
     accuses: Option<Accused>,
 }
 

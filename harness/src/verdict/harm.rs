@@ -1,5 +1,5 @@
-//! Stage 8: a driver that has stopped working. After a check that may do harm, the runner makes plain calls that the driver did before. If
-//! one fails, a check before it is blamed, and other checks that met the same failure get no verdict.
+//! Stage 8: a driver that has stopped working. After a check that may do harm, the runner makes plain calls that the
+//! driver did before. If one fails, an earlier check is blamed, and other checks that met that failure get no verdict.
 
 use csi_proto::Rpc;
 use tonic::Code;
@@ -29,7 +29,7 @@ pub(crate) struct Lost {
     pub(crate) answer: String,
     /// The call and its answer, as failures show them.
     pub(crate) line: String,
-    /// In what way it failed, as the tally of the run has it.
+    /// The way in which it failed, in the words of the tally.
     pub(crate) failure: Option<&'static str>,
 }
 
@@ -66,7 +66,7 @@ impl Lost {
         Some(Lost { rpc: call.rpc, code, answer, line, failure })
     }
 
-    /// Says if a call of a check has ended in the same way.
+    /// Returns true if a call of a check has failed like the plain call.
     pub(crate) fn shows_in(&self, call: &CallRecord) -> bool {
         let is_alike = || Lost::of(call).is_some_and(|lost| lost.code == self.code);
         !call.cleanup && call.rpc == self.rpc && is_alike()
@@ -114,7 +114,7 @@ impl Lost {
         self.violation(judge, message)
     }
 
-    /// Has a check refer to the one that was blamed for the same failure.
+    /// Makes a check refer to the one that was blamed for its failure.
     pub(crate) fn refer(&self, report: &mut CheckReport, first: String, counts_as: OutcomeKind) {
         let message = format!("{} stopped working after it", self.rpc);
         let same = SameFault { first, message, counts_as, deviates: counts_as != OutcomeKind::Warned };
@@ -159,7 +159,7 @@ impl Lasting {
     }
 }
 
-/// Blames a check that has broken the driver. Everything else that came of it is another fault.
+/// Blames a check that has broken the driver. All its other outcomes count as other faults.
 pub(crate) fn blame(report: &mut CheckReport, violation: Violation, is_certain: bool, judge: &Judge) {
     let binds_from = match (is_certain, violation.requirement) {
         (true, rule) => rule.map_or(Profile::Csi, |rule| rule.binds_from()),
@@ -185,8 +185,8 @@ pub(crate) fn blame(report: &mut CheckReport, violation: Violation, is_certain: 
     }
 }
 
-/// The check that most likely broke the driver: the first one with a call that failed in the same way, unless that was its first such call;
-/// then the one before.
+/// The check that most likely broke the driver: the first one with a call that failed like the plain call, unless that
+/// was its first such call; then the one before.
 pub(crate) fn suspect(held: &[CheckReport], lost: &Lost) -> usize {
     let shows = |report: &CheckReport| report.calls.iter().any(|call| lost.shows_in(call));
     match held.iter().position(shows) {
@@ -212,8 +212,8 @@ pub(crate) fn harmless(report: &CheckReport, method: &str) -> u64 {
     }
 }
 
-/// The calls one of which broke the driver: those from the last one that was done to the first one that failed in the same way, and of these
-/// the ones that change something, if any does.
+/// The calls one of which broke the driver: those from the last one that was done to the first one that failed like the
+/// plain call. If any of these change something, only they are suspected.
 fn suspects<'a>(report: &'a CheckReport, lost: &Lost) -> Vec<&'a CallRecord> {
     let from = last_done(&report.calls, lost.rpc.method).unwrap_or_default();
     let after = &report.calls[from..];

@@ -4,8 +4,8 @@ use super::Evidence;
 use crate::resources::machine;
 use crate::spec::verdict::{Stop, Violation};
 
-/// Takes out every violation that shows only that this machine lacks a right. The check ends without a verdict then, unless something else
-/// is wrong.
+/// Removes every violation that only shows that this machine lacks a right. The check then has no verdict, unless
+/// another violation remains.
 pub(super) fn excuse(evidence: &mut Evidence) {
     excuse_by(evidence, machine::lacks_right);
 }

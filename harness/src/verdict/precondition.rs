@@ -15,17 +15,17 @@ use crate::lifecycle::cx::Cx;
 use crate::protocol::effect;
 use crate::spec::verdict::{CheckResult, Stop};
 
-/// What came of a plain call, once it is known.
+/// The result of a plain call, once it is known.
 type Found = Arc<OnceCell<Result<(), String>>>;
 
-/// The checks that judge plain calls, and what came of those that somebody has built on.
+/// The checks that judge plain calls, and the results of plain calls that other checks have built on.
 #[derive(Debug, Default)]
 pub(crate) struct Preconditions {
     plain: BTreeMap<&'static str, CheckRef>,
     found: Mutex<BTreeMap<(&'static str, AccessType), Found>>,
 }
 
-/// Why the plain form of a call does not work: for good, as far as one can know, or just now.
+/// The reason why the plain form of a call does not work: for good, as far as can be known, or just now.
 enum PlainCallFailure {
     Lasting(String),
     Passing(String),
@@ -51,19 +51,19 @@ impl Preconditions {
         self.plain.iter().map(|(method, judge)| (*method, judge))
     }
 
-    /// Has plain calls made again where it matters that were done: what was asked since may have spoilt the driver.
+    /// Discards the plain calls that worked, because later calls may have damaged the driver.
     pub(crate) fn forget_what_works(&self) {
         let failed = |found: &Found| found.get().is_some_and(Result::is_err);
         self.found.lock().retain(|_, found| failed(found));
     }
 
-    /// Has all of them made again: the driver was started anew.
+    /// Discards all results of plain calls, because the driver was restarted.
     pub(crate) fn forget(&self) {
         self.found.lock().clear();
     }
 
-    /// How a check ends: as it has, unless that rests on a refusal, and the plain call is refused as well. `cx` makes the
-    /// plain call for it.
+    /// Returns the end of a check unchanged, unless it rests on a refusal and the plain call is refused as well. `cx`
+    /// makes the plain call.
     pub(crate) async fn weigh(&self, check: &Check, cx: &Cx, ended: CheckResult) -> CheckResult {
         let rpc = match &ended {
             Err(Stop::Violation(violation)) => violation.refused.as_ref().map(|refused| refused.0),
@@ -76,7 +76,8 @@ impl Preconditions {
         {
             return ended;
         }
-        // What the check holds may be what stands in the way; what cannot be undone now is told at the end.
+        // Objects of the check may be what stands in the way. Objects that cannot be undone now are reported at the
+        // end.
         let _ = cx.undo().await;
         match self.works(rpc, judge, cx).await {
             Ok(()) => ended,
@@ -102,7 +103,7 @@ impl Preconditions {
     }
 }
 
-/// What the end of the plain check says against the call.
+/// The fault that the end of the plain check shows, if any.
 fn fault(rpc: Rpc, ended: &CheckResult) -> Option<PlainCallFailure> {
     match ended {
         Err(Stop::Violation(violation)) => {

@@ -8,7 +8,7 @@ use csi_proto::hidden;
 use crate::results::outcome::{CheckReport, Flaky, Outcome};
 use crate::spec::verdict::Violation;
 
-/// Takes the secrets out of everything that the report says.
+/// Removes the secrets from all texts of the report.
 pub(super) fn strip(report: &mut CheckReport) {
     outcome(&mut report.outcome);
     report.also.iter_mut().for_each(outcome);

@@ -134,7 +134,7 @@ async fn no_answer_is_no_verdict() {
     assert!(ran.summary.crashes.is_empty(), "a driver that answers other calls is not dead");
 }
 
-/// Told once the body below waits for nothing but its call.
+/// Notified once the body below waits for nothing but its call.
 static SENT: Notify = Notify::const_new();
 
 check! {
@@ -203,7 +203,7 @@ async fn what_one_of_two_equal_calls_has_made_stays_in_the_ledger() {
 }
 
 #[tokio::test]
-async fn why_a_driver_has_no_name_is_told() {
+async fn why_a_driver_has_no_name_is_reported() {
     let mock = csi_mock_driver::Config { defects: vec![Defect::GetPluginInfoFails], ..Default::default() };
     let bench = Bench::start(mock, config()).await;
     let [remark] = bench.target.remarks() else { panic!("{:?}", bench.target.remarks()) };

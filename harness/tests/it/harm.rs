@@ -182,7 +182,7 @@ check! {
 }
 
 check! {
-    /// Does two wrongs: of one other checks tell, the other is what it does to them.
+    /// Does two wrongs: other checks report the first, and the second is its effect on them.
     MANY_AT_ONCE {
         id: "harm/many-at-once",
         title: "many callers are served",
@@ -193,7 +193,7 @@ check! {
     }
     async |cx| {
         named(cx, &["", "'quoted'"]).await?;
-        Err(Violation::new("this one is told by another check").of(&req::CTRL_VALIDATE_001).into())
+        Err(Violation::new("this one is remark_start by another check").of(&req::CTRL_VALIDATE_001).into())
     }
 }
 
@@ -201,7 +201,7 @@ check! {
     /// The other check.
     TELLS {
         id: "harm/tells",
-        title: "it is told here",
+        title: "it is remark_start here",
         spec: [req::CTRL_VALIDATE_001],
         refuted_by: ["none"],
     }
@@ -234,7 +234,7 @@ async fn owned_by(driver: Driver, config: Config, suite: Suite, checks: &[&'stat
     ran
 }
 
-/// The call is named after which nothing works, the same fault is told once, and the others are judged.
+/// The call is named after which nothing works, an equal fault is reported once, and the others are judged.
 #[tokio::test]
 async fn a_driver_that_can_be_started_anew_is_spoilt_for_nobody() {
     let ran = owned(DEFECT).await;
@@ -356,8 +356,9 @@ async fn what_is_used_up_is_there_again_in_a_fresh_start() {
     });
     let ran = owned_by(driver, config, USES_NODES, checks).await;
     assert_eq!(ran.outcome(&ATTACHES), &Outcome::Passed, "{:?} {:?}", ran.outcomes, ran.remarks);
-    let told = "after harm/fills-the-node, a plain NodePublishVolume failed; the driver was restarted";
-    assert!(ran.remarks.iter().any(|remark| remark.starts_with(told)), "{:?}", ran.remarks);
+    let remark_start =
+        "after harm/fills-the-node, a plain NodePublishVolume failed; the driver was restarted";
+    assert!(ran.remarks.iter().any(|remark| remark.starts_with(remark_start)), "{:?}", ran.remarks);
 }
 
 check! {
@@ -396,8 +397,8 @@ async fn a_driver_that_left_a_call_without_an_answer_is_restarted() {
     });
     let ran = owned_by(driver, config, HANGS, &[&MAKES, &LEAVES_A_CALL, &BUILDS]).await;
     assert_eq!(starts.load(Ordering::SeqCst), 2, "{:?}", ran.remarks);
-    let told = "harm/leaves-a-call left a call without an answer; the driver is restarted";
-    assert!(ran.remarks.iter().any(|remark| remark.starts_with(told)), "{:?}", ran.remarks);
+    let remark_start = "harm/leaves-a-call left a call without an answer; the driver is restarted";
+    assert!(ran.remarks.iter().any(|remark| remark.starts_with(remark_start)), "{:?}", ran.remarks);
     assert_eq!(ran.outcome(&BUILDS), &Outcome::Passed, "{:?}", ran.outcomes);
 }
 
@@ -436,7 +437,7 @@ async fn a_list_that_fails_for_good_is_laid_to_the_check_before() {
     assert_eq!(ran.outcome(&LOOKS), &Outcome::Passed, "it was started anew: {:?}", ran.outcomes);
 }
 
-/// What a check does to others is told, whatever else came of it that is told elsewhere.
+/// The effect of a check on others is reported, although its own fault is reported elsewhere.
 #[tokio::test]
 async fn a_check_that_runs_alone_is_blamed_for_what_it_spoils() {
     let mock =
@@ -481,7 +482,7 @@ fn blow_up(_: &Cx) -> CheckResult {
 }
 
 #[tokio::test]
-async fn a_check_that_takes_its_task_along_is_told() {
+async fn a_check_that_takes_its_task_along_is_reported() {
     let ran = Bench::start(Default::default(), config()).await.run(&[&BLOWS_UP, &MAKES]).await;
     assert!(matches!(ran.outcome(&BLOWS_UP), Outcome::Broken(_)), "{:?}", ran.outcomes);
     assert_eq!(ran.outcome(&MAKES), &Outcome::Passed);

@@ -190,7 +190,7 @@ async fn as_root_a_mount_that_stays_is_undone_and_reported() {
     let ran = Bench::start(Default::default(), config).await.run(&[&FORGETS_A_MOUNT]).await;
     let path = MOUNTED.get().expect("something was mounted").display();
     let id = &*FORGETS_A_MOUNT.id;
-    let told = format!("unmounted \"{path}\", which the driver had left mounted after {id}");
-    assert!(ran.remarks.contains(&told), "{:?}", ran.remarks);
+    let remark = format!("unmounted \"{path}\", which the driver had left mounted after {id}");
+    assert!(ran.remarks.contains(&remark), "{:?}", ran.remarks);
     assert_eq!(ran.summary.leaks, []);
 }

@@ -132,7 +132,7 @@ async fn an_error_beside_other_checks_that_does_not_come_again_alone_is_no_failu
             violation.message,
             format!("{method} is rejected while other calls are under way, and not alone")
         );
-        assert_eq!(ran.outcomes.len(), 2, "each is told once: {:?}", ran.outcomes);
+        assert_eq!(ran.outcomes.len(), 2, "each is reported once: {:?}", ran.outcomes);
     }
     let alone = refused("CreateSnapshot", 1, &[&TAKES_ODD, &LOOKS], 1).await;
     assert!(matches!(alone.outcome(&TAKES_ODD), Outcome::Failed(_)), "{:?}", alone.outcomes);
@@ -260,7 +260,7 @@ check! {
 }
 
 check! {
-    /// What another check tells was met here, too.
+    /// Meets a fault that another check reports.
     MEETS_AGAIN {
         id: "one-fault/meets-again",
         title: "nothing new",
@@ -272,8 +272,8 @@ check! {
 }
 
 check! {
-    /// It tells the same fault in full.
-    TELLS {
+    /// Reports that fault in full.
+    REPORTS {
         id: "one-fault/tells",
         title: "the size is the same each time",
         spec: [req::CTRL_CREATEVOL_002],
@@ -285,7 +285,7 @@ check! {
 
 check! {
     /// The same rule, and something else that it asks for.
-    TELLS_ANOTHER {
+    REPORTS_ANOTHER {
         id: "one-fault/tells-another",
         title: "the place is the same each time",
         spec: [req::CTRL_CREATEVOL_002],
@@ -381,7 +381,7 @@ async fn crossed(cx: &Cx, request: v1::CreateVolumeRequest) -> CheckResult {
 }
 
 #[tokio::test]
-async fn a_fault_that_others_show_again_is_told_once() {
+async fn a_fault_that_others_show_again_is_reported_once() {
     let defect = || vec![Defect::CreateVolumeAcceptsCrossedRange];
     let ran = ran_with(defect(), FAMILY).await;
     let Outcome::SameFault(same) = ran.outcome(&FOLLOWS) else { panic!("{:?}", ran.outcomes) };
@@ -411,9 +411,9 @@ async fn a_fault_that_others_show_again_is_told_once() {
     assert_eq!((ran.summary.counts.failed, ran.summary.counts.passed), (1, 1), "nobody else says it");
 }
 
-/// What else a check found is told, although its first fault is told elsewhere.
+/// The other faults of a check are reported, although its first fault is reported elsewhere.
 #[tokio::test]
-async fn a_fault_that_is_told_elsewhere_hides_none_behind_it() {
+async fn a_fault_that_is_reported_elsewhere_hides_none_behind_it() {
     let defect = vec![Defect::CreateVolumeAcceptsCrossedRange];
     let ran = ran_with(defect.clone(), &[&FINDS_MORE, &LEADS]).await;
     let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&FINDS_MORE) else {
@@ -428,16 +428,17 @@ async fn a_fault_that_is_told_elsewhere_hides_none_behind_it() {
     assert!(violation.message.contains("crossed range"), "{violation:?}");
 }
 
-/// Whichever ends first, the one that tells it in full does; and another fault of the same rule is told as well.
+/// Whichever check ends first, the one with the fuller report counts; and another fault of the rule is reported as
+/// well.
 #[tokio::test]
-async fn a_fault_is_told_where_it_is_told_in_full() {
-    let ran = ran_with(vec![], &[&TELLS_ANOTHER, &MEETS_AGAIN, &TELLS]).await;
+async fn a_fault_is_reported_where_the_report_is_full() {
+    let ran = ran_with(vec![], &[&REPORTS_ANOTHER, &MEETS_AGAIN, &REPORTS]).await;
     let Outcome::SameFault(same) = ran.outcome(&MEETS_AGAIN) else { panic!("{:?}", ran.outcomes) };
     let why = "the same fault as in one-fault/tells: CTRL-CREATEVOL-002, and nothing else behind it";
     assert_eq!(same.sentence(), why);
     assert_eq!(ran.summary.counts.failed, 2);
     let ran = ran_with(vec![], &[&MEETS_AGAIN]).await;
-    assert_eq!(ran.summary.counts.failed, 1, "nobody else tells it");
+    assert_eq!(ran.summary.counts.failed, 1, "no other check reports it");
 }
 
 /// Two checks run at the same time and meet one fault. Time does not decide which of them fails.
@@ -566,7 +567,7 @@ async fn the_first_call_without_an_answer_is_named() {
 
 /// The others are judged as ever.
 #[tokio::test]
-async fn a_death_while_undoing_is_told() {
+async fn a_death_while_undoing_is_reported() {
     let ran = killed(4, true, &[&LEAVES_DEADLY, &PASSES]).await;
     let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&LEAVES_DEADLY) else {
         panic!("{:?}", ran.outcomes)
@@ -577,7 +578,7 @@ async fn a_death_while_undoing_is_told() {
 
 /// The judge of the plain call is asked at once, and nobody makes the call again.
 #[tokio::test]
-async fn a_driver_that_dies_of_a_plain_call_is_told_once() {
+async fn a_driver_that_dies_of_a_plain_call_is_reported_once() {
     let ran = killed(4, true, DEADLY).await;
     let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&DELETES) else {
         panic!("{:?}", ran.outcomes)

@@ -189,7 +189,7 @@ async fn every_command_has_its_time_limit() {
 }
 
 #[tokio::test]
-async fn what_a_command_cannot_remove_is_left_behind_and_told() {
+async fn what_a_command_cannot_remove_is_reported_as_left_behind() {
     let mut commands = Commands::new();
     commands.commands.remove_mount_path_command = commands.script("remove-mount", "exit 1");
     let why = commands.broken().await;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::bench::{Bench, Ran, config};
 
-/// Where checks were told to put volumes.
+/// The paths that checks got for volumes.
 static SEEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn saw(path: &str) {
@@ -228,7 +228,7 @@ async fn paths_of_a_length_are_to_be_had_in_each_layout() {
 }
 
 #[tokio::test]
-async fn a_file_in_the_way_is_told() {
+async fn a_file_in_the_way_is_reported() {
     let root = directory();
     std::fs::write(root.path().join("pods"), "").expect("it is ours");
     let ran = ran(root.path(), PathLayout::Kubelet, AccessType::Mount, &[&PUBLISHES]).await;

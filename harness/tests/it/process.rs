@@ -263,9 +263,9 @@ async fn all_processes_of_a_frozen_driver_stand_still_until_it_is_thawed() {
 }
 
 #[tokio::test]
-async fn the_command_is_told_where_to_listen() {
+async fn the_command_gets_the_address_to_listen_at() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = directory.path().join("told");
+    let file = directory.path().join("address");
     let here = std::env::current_dir().expect("there is one");
     for (endpoint, expected) in [
         ("unix:///run/csi/csi.sock", "unix:///run/csi/csi.sock".to_owned()),
@@ -273,11 +273,11 @@ async fn the_command_is_told_where_to_listen() {
         ("csi.sock", format!("unix://{}", here.join("csi.sock").display())),
         ("tcp://127.0.0.1:10000", "tcp://127.0.0.1:10000".to_owned()),
     ] {
-        let command = format!("echo \"$CSI_ENDPOINT\" > {}", told.display());
+        let command = format!("echo \"$CSI_ENDPOINT\" > {}", file.display());
         let driver = Driver::child(&command, Some(endpoint), None);
         driver.start().await.expect("a shell");
         assert!(driver.ended().await.success());
-        assert_eq!(line_in(&told).await, expected);
+        assert_eq!(line_in(&file).await, expected);
     }
 }
 

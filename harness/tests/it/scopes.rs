@@ -68,7 +68,7 @@ check! {
     }
 }
 
-/// What was asked, without what tells runs apart.
+/// The requests, without the parts that differ between runs.
 async fn asked(seed: u64) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let config = csi_harness::config::Config {

@@ -33,7 +33,7 @@ check! {
 }
 
 #[tokio::test]
-async fn the_story_tells_where_a_stream_was_cut_off() {
+async fn the_report_shows_where_a_stream_was_cut_off() {
     let ran = Bench::start(csi_mock_driver::Config::default(), config()).await.run(&[&CUTS_OFF]).await;
     assert_eq!(ran.outcome(&CUTS_OFF), &Outcome::Broken("it wants its story told".to_owned()));
     assert!(ran.stories.contains(r#"},"cut off by the test"] ("#), "{}", ran.stories);
@@ -54,7 +54,7 @@ check! {
 }
 
 #[tokio::test]
-async fn an_error_in_the_middle_of_a_stream_is_told_as_one() {
+async fn an_error_in_the_middle_of_a_stream_is_an_error() {
     let mock = csi_mock_driver::Config { defects: vec![Defect::GetMetadataBreaksOff], ..Default::default() };
     let ran = Bench::start(mock, config()).await.run(&[&BREAKS]).await;
     let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&BREAKS) else {

@@ -62,7 +62,7 @@ check! {
     }
 }
 
-/// Told once the check below has its volume.
+/// Notified once the check below has its volume.
 static HAS_A_VOLUME: Notify = Notify::const_new();
 
 check! {
@@ -179,7 +179,7 @@ async fn after_a_failure() {
     for call in
         ["CreateVolume", "CreateSnapshot", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume"]
     {
-        assert!(ran.stories.contains(call), "the story tells of {call}: {}", ran.stories);
+        assert!(ran.stories.contains(call), "the report mentions {call}: {}", ran.stories);
     }
 }
 
@@ -304,8 +304,8 @@ async fn mounts_at_paths_of_the_run_are_unmounted_and_others_left() {
     assert_eq!(mounts.map(|leak| leak.id.as_str()).collect::<Vec<_>>(), [elsewhere.to_str().unwrap()]);
     rustix::mount::unmount(&elsewhere, rustix::mount::UnmountFlags::empty()).unwrap();
     std::fs::remove_dir(&elsewhere).unwrap();
-    let told = ran.remarks.iter().filter(|remark| remark.starts_with("unmounted "));
-    assert_eq!(told.count(), 2, "{:?}", ran.remarks);
+    let unmounted = ran.remarks.iter().filter(|remark| remark.starts_with("unmounted "));
+    assert_eq!(unmounted.count(), 2, "{:?}", ran.remarks);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left of the target path");
 }
 

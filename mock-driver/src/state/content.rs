@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_workloads_write_is_told() {
+    fn written_blocks_are_in_the_extents() {
         let mut volume = Content::new(7, 1 << 30);
         let before = volume.clone();
         let (near_the_end, beyond) = ((1 << 18) - 1, 1 << 18);

@@ -132,7 +132,7 @@ impl StateFile {
 /// The place where the next driver finds the state.
 #[derive(Debug)]
 pub(crate) enum Store {
-    /// The state is in memory, and the next driver uses the same object.
+    /// The state is in memory, and the next driver takes over this object.
     Memory,
     /// The state is in memory, as it was saved last, which may be outdated; for defects.
     Saved(Mutex<Option<Box<State>>>),

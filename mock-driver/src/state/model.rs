@@ -274,7 +274,7 @@ pub(crate) struct Publication {
     pub(crate) made: Option<Made>,
 }
 
-/// The identity of a file or directory, which distinguishes it from a later one at the same path.
+/// The identity of a file or directory, which distinguishes it from a later one at its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Made {

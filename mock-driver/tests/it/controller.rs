@@ -367,7 +367,7 @@ async fn modifications_are_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn conditions_tell_what_is_wrong() {
+async fn conditions_state_what_is_wrong() {
     let driver = with(Config { abnormal_volumes: vec!["sick".to_owned()], ..Config::default() });
     for (name, abnormal) in [("well", false), ("sick", true)] {
         let volume_id = volume(&driver, name).await;

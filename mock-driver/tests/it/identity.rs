@@ -10,7 +10,7 @@ use tonic::{Code, Request};
 use crate::support::{code, driver, empty, ok, volume_request, with};
 
 #[tokio::test]
-async fn the_plugin_tells_who_it_is() {
+async fn the_plugin_reports_name_and_version() {
     let driver = driver();
     let info = ok(driver.get_plugin_info(Request::new(v1::GetPluginInfoRequest {})).await);
     assert_eq!(info.name, "mock.csi-sanity.example");
@@ -68,7 +68,7 @@ async fn only_brings_what_it_needs() {
 }
 
 #[tokio::test]
-async fn the_node_tells_its_id_limit_and_topology() {
+async fn the_node_reports_id_limit_and_topology() {
     let info = ok(driver().node_get_info(empty()).await);
     assert_eq!(info.node_id, "node-1");
     assert_eq!(info.max_volumes_per_node, 64);

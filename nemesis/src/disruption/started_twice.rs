@@ -10,8 +10,8 @@ use super::stopped::STOP_GRACE;
 use super::{Disruption, Hits, KILLED, nothing};
 use crate::restart::{driver, failed};
 
-/// How long a second driver may take to find that it is not alone, and, that settled, to serve whoever connects: twice as
-/// long as its starts take, within these bounds.
+/// The time in which a second driver has to find that it is not alone, and then to serve all connections: twice as long
+/// as its starts take, within these bounds.
 const WAIT: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
 
 /// The driver is started once more while it runs.
@@ -51,8 +51,8 @@ pub async fn start_twice(cx: &Cx) -> CheckResult<Left> {
     Ok(left)
 }
 
-/// Makes sure that a driver answers whoever connects now. That two started drivers leave one the specification does not
-/// say, and whoever supervises drivers starts another one in the end.
+/// Makes sure that a driver answers new connections. The specification does not say that two started drivers leave one,
+/// and a supervisor starts another one in the end.
 pub async fn look_for_one(cx: &Cx) -> CheckResult {
     let driver = driver(cx)?;
     let wait = wait(driver);

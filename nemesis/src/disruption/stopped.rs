@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::{Disruption, Hits};
 use crate::restart::{bring_back, driver, failed};
 
-/// How long a driver may take to stop.
+/// The time in which a driver has to stop.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// The driver is told to stop, and started again.
+/// The driver is asked to stop, and started again.
 pub static STOPPED: Disruption = Disruption {
     name: "stopped",
     description: "the driver told to stop and started",

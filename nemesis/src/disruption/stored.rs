@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{ALL, Disrupted, Disruption};
 
-/// What stands behind the name.
+/// The suffix of the name.
 const UNIT: &str = "-after-us";
 
 impl Serialize for Disrupted {

@@ -18,12 +18,12 @@ pub const NAME: &str = "backend-network";
 /// The place, with the number of the proxy.
 const BACKEND: &str = "backend";
 
-/// A way, whether a call may take until it is healed, what is broken, and how it is told.
+/// A way to break the network. `hangs` is true if a call may take until it is healed.
 struct Row {
     id: &'static str,
     hangs: bool,
     fault: NetworkFault,
-    told: &'static str,
+    description: &'static str,
 }
 
 const ROWS: &[Row] = &[
@@ -31,40 +31,45 @@ const ROWS: &[Row] = &[
         id: "late",
         hangs: false,
         fault: NetworkFault::Delayed(Duration::from_millis(300)),
-        told: "takes 300 ms longer each way",
+        description: "takes 300 ms longer each way",
     },
-    Row { id: "black-hole", hangs: true, fault: NetworkFault::BlackHole, told: "silently drops everything" },
-    Row { id: "reset", hangs: false, fault: NetworkFault::Reset, told: "resets every connection" },
+    Row {
+        id: "black-hole",
+        hangs: true,
+        fault: NetworkFault::BlackHole,
+        description: "silently drops everything",
+    },
+    Row { id: "reset", hangs: false, fault: NetworkFault::Reset, description: "resets every connection" },
     Row {
         id: "half-open",
         hangs: true,
         fault: NetworkFault::HalfOpen,
-        told: "loses every answer, and those connections stay silent",
+        description: "loses every answer, and those connections stay silent",
     },
     Row {
         id: "cut-at-once",
         hangs: false,
         fault: NetworkFault::CutAfter(0),
-        told: "ends every connection before the answer",
+        description: "ends every connection before the answer",
     },
     Row {
         id: "cut-in-answer",
         hangs: false,
         fault: NetworkFault::CutAfter(2),
-        told: "ends every connection after 2 bytes of the answer",
+        description: "ends every connection after 2 bytes of the answer",
     },
     Row {
         id: "throttled",
         hangs: true,
         fault: NetworkFault::Throttled(16),
-        told: "throttles connections to 160 bytes per second",
+        description: "throttles connections to 160 bytes per second",
     },
 ];
 
 #[derive(Debug)]
 pub struct BackendNetwork<'a> {
     proxies: &'a [Proxy],
-    /// How much had come through when the step began.
+    /// The number of bytes and connections when the step began.
     before: Mutex<Vec<u64>>,
     /// The proxies, from 1, through which each step was seen to reach its back end.
     seen: BTreeSet<(Step, usize)>,
@@ -124,8 +129,9 @@ impl Injector for BackendNetwork<'_> {
     }
 
     fn describe(&self, fault: &Fault) -> String {
-        let found =
-            self.find(fault).map(|(proxy, row)| format!("the network from {} {}", proxy.told(), row.told));
+        let found = self
+            .find(fault)
+            .map(|(proxy, row)| format!("the network from {} {}", proxy.description(), row.description));
         found.unwrap_or_else(|| fault.to_string())
     }
 

@@ -16,7 +16,7 @@ use table::{Way, ways};
 
 /// The name in stored faults.
 pub const NAME: &str = "commands";
-/// Calls of one command in one step that are told apart.
+/// Calls of one command in one step that are counted separately.
 const CALLS_MAX: u32 = 3;
 /// Faults that the seed adds to the plain ones in a default run.
 pub const MORE: u32 = 20;
@@ -25,7 +25,7 @@ pub const MORE: u32 = 20;
 #[derive(Debug)]
 pub struct Commands<'a> {
     watch: CommandWatch<'a>,
-    /// How often each step calls each command.
+    /// The number of calls of each command in each step.
     seen: BTreeMap<(Step, String), u32>,
     paths: BTreeSet<PathBuf>,
 }
@@ -101,11 +101,11 @@ impl Injector for Commands<'_> {
     }
 
     fn describe(&self, fault: &Fault) -> String {
-        let told = find(fault).map(|(command, nth, way)| {
+        let described = find(fault).map(|(command, nth, way)| {
             let which = if nth == 1 { String::new() } else { format!(" in call {nth}") };
-            format!("{command} {}{which}", way.told())
+            format!("{command} {}{which}", way.described())
         });
-        told.unwrap_or_else(|| fault.to_string())
+        described.unwrap_or_else(|| fault.to_string())
     }
 
     fn traits(&self, fault: &Fault) -> FaultEffects {
@@ -126,7 +126,7 @@ fn unread(error: std::io::Error) -> Stop {
     Stop::broken(format!("failed to read which commands the driver calls: {error}"))
 }
 
-/// The command, which call of it, and how it breaks.
+/// The command of a fault, the number of its call, and the way in which it breaks.
 fn find(fault: &Fault) -> Option<(&str, u32, Way)> {
     let (command, nth) = fault.counted_place()?;
     let way = ways(command).find(|way| way.id() == fault.way)?;

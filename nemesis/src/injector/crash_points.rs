@@ -20,7 +20,7 @@ const CALL: &str = "call";
 const KILLED: &str = "killed";
 /// Faults that the seed adds to the plain ones in a default run.
 pub const MORE: u32 = 40;
-/// What it costs not to have it.
+/// The knowledge that is missing without this injector.
 const COSTS: &str = "what a driver makes of its state when it is killed between two changes of it";
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct CrashPoints<'a>(SeenCalls<'a>);
 
 impl<'a> CrashPoints<'a> {
     /// # Errors
-    /// Skip where it cannot be had, with the reason.
+    /// Skip if this is impossible here, with the reason.
     pub async fn begin(cx: &'a Cx) -> CheckResult<CrashPoints<'a>> {
         Ok(CrashPoints(SeenCalls::begin(cx, COSTS).await?))
     }

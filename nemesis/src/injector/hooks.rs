@@ -1,4 +1,5 @@
-//! What only the user can break: a path to the storage, a storage node, a cloud's service, by commands of the configuration.
+//! Faults that only the user can inject, by commands of the configuration: in a path to the storage, a storage node, or
+//! a cloud's service.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

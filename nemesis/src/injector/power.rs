@@ -1,8 +1,9 @@
-//! The power is lost: what a driver has written into its directory and not made durable (fsync) is lost, all of it or some, renames survive
-//! their contents, and the last write is torn. Mounts and loop devices are gone, as after any reboot, and the driver is started again.
+//! A loss of power: data that a driver has written into its directory and not made durable (fsync) are lost, all or
+//! some of them, renames survive their contents, and the last write is torn. Mounts and loop devices are gone, as after
+//! any reboot, and the driver is started again.
 //!
-//! The directory is one that the driver was seen to keep files in; a file system of ours lies over it meanwhile, and after that, where there
-//! is device-mapper, file systems of the kernel's.
+//! The directory is one that the driver was seen to keep files in; a file system of ours lies over it meanwhile, and
+//! after that, if device-mapper is available, file systems of the kernel.
 
 mod device;
 mod disk;
@@ -41,7 +42,7 @@ pub const MORE: u32 = 16;
 const ANSWER: &str = "answer";
 /// The place before a change, with its number.
 const CHANGE: &str = "change";
-/// What it costs not to have it.
+/// The knowledge that is missing without this injector.
 const COSTS: &str = "what a driver has not made durable (fsync) when the power is lost";
 /// The disk, in words.
 const OURS: &str = "file system of our own (FUSE)";
@@ -51,11 +52,11 @@ pub struct Power<'a> {
     machine: &'a Machine<'a>,
     disk: Mutex<Disk>,
     points: BTreeMap<Step, Vec<Point>>,
-    /// What is not durable when a step is answered.
+    /// The changes that are not durable when a step is answered.
     at_answer: BTreeMap<Step, Pending>,
 }
 
-/// Whether there can be a disk of ours.
+/// Checks that our file system can be mounted here.
 ///
 /// # Errors
 /// Skip if not, with the reason.
@@ -72,15 +73,15 @@ fn lacks(why: String) -> Stop {
 }
 
 impl<'a> Power<'a> {
-    /// Whether a fault is one of this disk, and not of a file system of the kernel's.
+    /// Returns true if a fault is one of our file system, and not of one of the kernel's.
     pub fn is_of(fault: &Fault) -> bool {
         !FILE_SYSTEMS.iter().any(|file_system| OnDevice::is_of(fault, file_system))
     }
 
-    /// Lays a disk over the directory in which the driver was seen to keep files.
+    /// Mounts our file system over the directory in which the driver was seen to keep files.
     ///
     /// # Errors
-    /// Skip where it cannot be had, with the reason.
+    /// Skip if this is impossible here, with the reason.
     pub async fn begin(machine: &'a Machine<'a>) -> CheckResult<Power<'a>> {
         let laid = machine.lay(OURS, async { Disk::over(&machine.directory) }).await;
         let disk = laid.map_err(|stop| if let Stop::Skip(why) = stop { lacks(why) } else { stop })?;
@@ -90,7 +91,7 @@ impl<'a> Power<'a> {
         Ok(power)
     }
 
-    /// Takes the disk away.
+    /// Unmounts our file system.
     ///
     /// # Errors
     /// It stays, or the driver does not come back.
@@ -133,12 +134,12 @@ impl<'a> Power<'a> {
             Stop::broken(format!("failed to restore the lost changes in {}: {error}", self.directory()))
         })?;
         self.look_for_sync();
-        // Whoever tries the next fault sees whether it is there.
+        // The trial of the next fault finds out if the driver is there.
         let _ = self.machine.cx().target().bring_back().await;
         Ok(())
     }
 
-    /// sync(2) makes everything durable, and no file system is told of it.
+    /// Watches sync(2), which makes everything durable without a call of the file system.
     fn look_for_sync(&self) {
         let store = self.disk.lock().shared();
         self.machine.seen.watched.calls.when_synced(move || store.lock().sync_all());
@@ -177,7 +178,7 @@ impl Injector for Power<'_> {
     fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (step, points) in &self.points {
-            // Before its answer nothing of a call was promised: what leaves the same is the same fault.
+            // Before its answer, a call has promised nothing: faults that leave equal remains are equal.
             let mut known = BTreeSet::new();
             for (point, nth) in points.iter().zip(1..) {
                 let ways = Way::all(&point.pending.kinds).into_iter();
@@ -202,7 +203,7 @@ impl Injector for Power<'_> {
     }
 
     fn describe(&self, fault: &Fault) -> String {
-        let way = Way::parse(&fault.way).map_or_else(|| fault.way.clone(), |way| way.told());
+        let way = Way::parse(&fault.way).map_or_else(|| fault.way.clone(), |way| way.described());
         let (place, changes) = self.pending(fault).unwrap_or((fault.place.clone(), 0));
         format!(
             "the power is lost {place}, and {way}; in a life without faults, {changes} changes are not durable there"
@@ -213,7 +214,8 @@ impl Injector for Power<'_> {
         FaultEffects { kills: true, loses_power: true, ..FaultEffects::default() }
     }
 
-    /// What was written until now is durable, so that a volume deleted before does not come back in a trial of something else.
+    /// Makes all earlier changes durable, so that a volume deleted before does not come back in a trial of another
+    /// fault.
     fn begin_trial(&self) {
         self.disk.lock().store().sync_all();
     }

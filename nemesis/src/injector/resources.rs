@@ -1,5 +1,6 @@
-//! What a driver needs of its machine runs out: it is frozen for longer than its callers wait, nothing can be written any more, or only
-//! be read, or it can open nothing. Memory is not among it: a driver that lacks it is killed, which crash points show, or slow.
+//! Resources of its machine that a driver may lack: it is frozen for longer than its callers wait, it cannot write any
+//! more, or only read, or it cannot open any file. A lack of memory is not injected: it kills the driver, as crash
+//! points do, or makes it slow.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,7 +26,7 @@ const DRIVER: &str = "driver";
 const FILES: &str = "files";
 const FROZEN: &str = "frozen";
 const NO_DESCRIPTORS: &str = "no-descriptors";
-/// What it costs not to have it.
+/// The knowledge that is missing without this injector.
 const COSTS: &str = "a driver that is frozen, whose disk is full or read-only, or that can open no file";
 
 /// A way, what it means, the error that calls fail with, and which of them.
@@ -59,7 +60,7 @@ pub struct Resources<'a> {
 
 impl<'a> Resources<'a> {
     /// # Errors
-    /// Skip where it cannot be had, with the reason.
+    /// Skip if this is impossible here, with the reason.
     pub async fn begin(cx: &'a Cx) -> CheckResult<Resources<'a>> {
         Ok(Resources { seen: SeenCalls::begin(cx, COSTS).await?, steps: BTreeSet::new() })
     }
@@ -101,8 +102,9 @@ fn open_files(process: Pid) -> io::Result<BTreeSet<u64>> {
     Ok(open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// Looks until the process has had the same files open for `RESTS`, or until `RESTS_IN` has passed. A file that is still being closed after
-/// the call before would leave a free number, and the call that is to fail would get further on some runs than on others.
+/// Looks until the process has had an unchanged set of files open for `RESTS`, or until `RESTS_IN` has passed. A file
+/// that is still being closed after the call before would leave a free number, and the call that is to fail would get
+/// further in some runs than in others.
 async fn at_rest(mut look: impl FnMut() -> io::Result<BTreeSet<u64>>) -> io::Result<BTreeSet<u64>> {
     let begun = Instant::now();
     let mut open = look()?;
@@ -216,7 +218,7 @@ impl Injected for NoDescriptors {
 
 impl Drop for NoDescriptors {
     fn drop(&mut self) {
-        // It may have ended, and its limit with it.
+        // The process may have ended, and its limit with it.
         let _ = prlimit(Some(self.process), Resource::Nofile, self.before);
     }
 }

@@ -14,17 +14,17 @@ use crate::step::Step;
 
 /// The name in stored faults.
 pub const NAME: &str = "system-calls";
-/// Calls of one name in one step that are told apart.
+/// Calls of one name in one step that are counted separately.
 const CALLS_MAX: u32 = 3;
 /// Faults that the seed adds to the plain ones in a default run.
 pub const MORE: u32 = 40;
-/// How much later a call is made that is late.
+/// The delay of a late call.
 const LATE_BY: Duration = Duration::from_millis(300);
 const LATE: &str = "late";
-/// What it costs not to have it.
+/// The knowledge that is missing without this injector.
 const COSTS: &str = "a mount, write, fsync or rename that fails or is late";
 
-/// An error, by its name and its number on Linux, which is the same on every processor that is supported.
+/// An error, by its name and its number on Linux, which is equal on every supported processor.
 #[derive(Clone, Copy)]
 struct Errno(&'static str, i32);
 
@@ -38,7 +38,7 @@ const EDQUOT: Errno = Errno("EDQUOT", 122);
 
 const WRITE: &str = "write";
 
-/// What each call fails with: those of its manual page that a machine gives which goes wrong.
+/// The errors of each call: those of its manual page that a failing machine gives.
 const ROWS: &[(&str, &[Errno])] = &[
     ("mount", &[EIO, EBUSY, ESTALE]),
     ("umount", &[EBUSY, EIO]),
@@ -53,7 +53,8 @@ const ROWS: &[(&str, &[Errno])] = &[
     ("symlink", &[ENOSPC]),
     ("truncate", &[EIO, ENOSPC]),
     ("fallocate", &[ENOSPC]),
-    // Not EBUSY: that says that somebody else was first with the device, and losetup rightly tries the next one, without an end.
+    // EBUSY is left out: it says that another process was first with the device, and losetup rightly tries the next
+    // one, without an end.
     ("loop", &[EIO]),
 ];
 
@@ -62,7 +63,7 @@ pub struct SystemCalls<'a>(SeenCalls<'a>);
 
 impl<'a> SystemCalls<'a> {
     /// # Errors
-    /// Skip where it cannot be had, with the reason.
+    /// Skip if this is impossible here, with the reason.
     pub async fn begin(cx: &'a Cx) -> CheckResult<SystemCalls<'a>> {
         Ok(SystemCalls(SeenCalls::begin(cx, COSTS).await?))
     }
@@ -153,8 +154,8 @@ impl Injector for SystemCalls<'_> {
     }
 }
 
-/// Returns true for a call of one name that fails in every run: the first of so many, and of writes also the second and the last one. Later
-/// writes are often made by a buffer or when a file is closed, and programs ignore the errors of those.
+/// Returns true for a call of one name that fails in every run: the first one, and of writes also the second and the
+/// last one. Later writes are often made by a buffer or when a file is closed, and programs ignore the errors of those.
 fn fails_in_every_run(name: &str, nth: usize, times: usize) -> bool {
     nth == 1 || name == WRITE && (nth == 2 || nth == times)
 }

@@ -31,7 +31,7 @@ impl Faults {
         let call = source.as_deref().map(|source| self.begin_call(Kind::Clone, source));
         let mut pending = source.as_ref().map(|_| self.clone_is_pending(&asked.name));
         if source.is_some() && self.has(Defect::StoppedSnapshotHoldsWriter) {
-            // A snapshot that is sent at the same time comes first.
+            // A snapshot that is requested meanwhile comes first.
             self.take_time(Moment::GivenUpClone, &Seen::default(), "").await;
         }
         let mut seen = self.seen.lock().await;

@@ -195,7 +195,7 @@ impl Seen {
         (counts && !self.data.deleted.contains(&origin.volume)).then(|| origin.volume.clone())
     }
 
-    /// Another volume that was restored from the same snapshot.
+    /// Another volume that was restored from this snapshot.
     fn sibling(&self, id: &str) -> Option<String> {
         let snapshot = self.data.origins.get(id)?.snapshot.as_ref()?;
         let is_it =

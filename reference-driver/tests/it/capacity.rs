@@ -197,7 +197,7 @@ async fn free_space_is_reported_in_steps() {
     let less = available_anywhere(&rig).await;
     assert!(less < before - 48 * MIB && less > before - 80 * MIB, "{before} has become {less}");
     let refused = rig.try_create(create_request("too large", less + 1, mount(""))).await.unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted, "what is told is what can be had");
+    assert_eq!(refused.code(), Code::ResourceExhausted, "the reported capacity can be used");
     rig.create("all", less, mount("")).await;
     let Rig { driver, fixture: _ground } = rig;
     drop(driver);

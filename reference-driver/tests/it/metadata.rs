@@ -119,7 +119,7 @@ async fn metadata_equal_a_comparison_of_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shared_extents_are_told_from_changed_ones() {
+async fn shared_extents_differ_from_changed_ones() {
     needs_root!();
     for fs_type in ["xfs", "btrfs"] {
         let fixture = Fixture::new();

@@ -73,7 +73,7 @@ fn run(flags: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn exit_codes_tell_what_went_wrong() {
+fn exit_codes_show_what_went_wrong() {
     let (code, text) = run(&["-version"]);
     assert!(code == Some(0) && text.starts_with("csi-hostpath-driver "), "{text}");
     assert_eq!(run(&["--help"]).0, Some(0));

@@ -91,11 +91,11 @@ fn health_hooks(root: &Path) -> HealthHooks {
     let file = format!("{}/$([ \"$1\" = backend ] && echo storage || echo \"$1\").health", state.display());
     let status = "$([ \"$1\" = backend ] && echo STORAGE_DEGRADED || echo DEGRADED)";
     // Renames the complete file, so that a reader finds all of it or nothing.
-    let told = format!(
+    let report_ill = format!(
         r#"printf '{{"status":"%s","reason":"Worn","message":"a test says so"}}' "{status}" > "{file}.$$" && mv "{file}.$$" "{file}""#
     );
     HealthHooks {
-        make_ill: Some(told),
+        make_ill: Some(report_ill),
         make_well: Some(format!("rm -f \"{file}\"")),
         ..HealthHooks::default()
     }

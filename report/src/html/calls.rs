@@ -1,4 +1,4 @@
-//! The calls that led to what came of a check, laid out.
+//! Lays out the calls that led to the result of a check.
 
 use serde_json::Value;
 
@@ -11,19 +11,19 @@ use crate::words::{count, duration_text};
 
 /// Lines of one message.
 const LINES_MAX: usize = 40;
-/// Characters of a line, where what is in it can be told on several.
+/// The width at which a value is broken into several lines, in characters.
 const LINE_CHARS_MAX: usize = 56;
 /// Findings beside the gravest one.
 const ALSO_MAX: usize = 5;
 
-/// What stands in the list, in order.
+/// The entries of the list, in order.
 pub(super) enum Item<'a> {
     Call(&'a CallEntry),
     Incident(&'a IncidentEntry),
     LeftOut(usize),
 }
 
-/// Writes the calls, where there are any, and what the check tells itself.
+/// Writes the calls, or the check's own description of them.
 pub(super) fn write(html: &mut Html, check: &CheckEntry) {
     let items = items(check);
     if !items.is_empty() {
@@ -43,14 +43,14 @@ pub(super) fn write(html: &mut Html, check: &CheckEntry) {
     }
 }
 
-/// The calls that are told, what happened between them, and how many are left out.
+/// The calls that are shown, the incidents between them, and the number of calls left out.
 pub(super) fn items(check: &CheckEntry) -> Vec<Item<'_>> {
     if check.calls.iter().all(|call| call.times == 0) {
         return Vec::new();
     }
     let mut incidents = check.incidents.iter().peekable();
     let mut items = Vec::new();
-    // Those that were not kept lie behind the first ones, before the last call that is told.
+    // Calls that were not kept came after the first ones, and before the last call that is shown.
     let mut left_out = check.calls_left_out;
     let mut repeats = 0;
     for call in check.calls.iter().filter(|call| !call.cleanup) {
@@ -107,7 +107,7 @@ fn write_call(list: &mut Html, call: &CallEntry) {
     });
 }
 
-/// Who called whom, for how long, and how often.
+/// The caller and the node, the duration, and the number of repetitions.
 fn circumstances(call: &CallEntry) -> String {
     let mut text = String::new();
     if call.worker > 0 {
@@ -203,7 +203,7 @@ fn on_one_line(value: &Value) -> String {
     }
 }
 
-/// The same as the check tells it: the line that it points at is marked.
+/// The calls in the check's own words: the line that it points at is marked.
 fn write_lines(html: &mut Html, text: &str) {
     html.element("pre", &[("class", "told"), ("data-copy", "the calls")], |pre| {
         for line in text.lines() {
@@ -236,7 +236,7 @@ fn write_also(html: &mut Html, also: &AlsoEntry) {
     });
 }
 
-/// Without the heading, and without the space at the left, that the transcript has among other text.
+/// Removes the heading and the indentation that the transcript has in a longer text.
 fn outdented(transcript: &str) -> String {
     let lines = transcript.strip_prefix("  calls\n").unwrap_or(transcript).lines();
     let space = |line: &str| line.len() - line.trim_start().len();
@@ -277,10 +277,10 @@ mod tests {
 
     #[test]
     fn calls_that_say_nothing_new_are_counted() {
-        let call = |at: u64, told: usize| {
+        let call = |at: u64, times: usize| {
             json!({
                 "rpc": "Probe", "node": 0, "worker": 0, "sent_after_ms": at, "duration_ms": 1, "cleanup": false, "request": {},
-                "told": told,
+                "told": times,
             })
         };
         let calls = [call(0, 0), call(1, 3), call(2, 0), call(3, 0), call(4, 0), call(9, 1)];
@@ -290,7 +290,7 @@ mod tests {
             Item::Incident(incident) => incident.what.clone(),
             Item::LeftOut(calls) => format!("{calls} left out"),
         };
-        let told: Vec<String> = items(&check).iter().map(words).collect();
-        assert_eq!(told, ["1 left out", "3 times", "1 left out", "it is killed", "1 times"]);
+        let written: Vec<String> = items(&check).iter().map(words).collect();
+        assert_eq!(written, ["1 left out", "3 times", "1 left out", "it is killed", "1 times"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Every check, with what came of it.
+//! Lists every check with its result.
 
 use super::markup::Html;
 use super::{columns, outcome};

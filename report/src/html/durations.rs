@@ -1,4 +1,4 @@
-//! How long checks took, by suite, and calls, by RPC.
+//! Shows how long checks took, by suite, and calls, by RPC.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::words::duration_text;
 /// Size of the picture of a row.
 const WIDTH: f64 = 200.0;
 
-/// Times of which so many hundredths are no longer.
+/// Percentiles of a set of times.
 #[derive(Clone, Copy)]
 struct Spread {
     p50: u64,
@@ -20,7 +20,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Of times in order.
+    /// The spread of sorted times.
     fn of(sorted: &[u64]) -> Spread {
         let at = |percent: usize| {
             let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
@@ -73,7 +73,7 @@ impl Scale {
     }
 }
 
-/// How long the checks of each suite took; the services of the specification stand for its suite.
+/// Shows how long the checks of each suite took; the services of the specification stand for its suite.
 pub(super) fn write_suites(html: &mut Html, run: &Run) {
     const COLUMNS: [&str; 8] =
         ["suite or service", "checks", "together", "p50", "p95", "p99", "longest", "picture"];
@@ -105,7 +105,7 @@ pub(super) fn write_suites(html: &mut Html, run: &Run) {
     });
 }
 
-/// How long calls took that the driver did.
+/// Shows how long successful calls took.
 pub(super) fn write(html: &mut Html, run: &Run) {
     const COLUMNS: [&str; 9] =
         ["RPC", "done", "rejected", "no answer", "p50", "p95", "p99", "longest", "picture"];
@@ -172,7 +172,7 @@ fn write_row(
     });
 }
 
-/// The numbers beside it say the same.
+/// A picture of the numbers beside it.
 fn draw(html: &mut Html, spread: Spread, scale: &Scale) {
     let view = format!("0 0 {WIDTH} 14");
     let attributes =

@@ -1,4 +1,4 @@
-//! What went wrong, each fault once; what stayed behind; and what was left out.
+//! Lists each fault once, then what stayed behind and what was left out.
 
 use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::spec::requirements::Requirement;
@@ -15,7 +15,7 @@ const PRINTED_MAX: usize = 40;
 /// Notes of a check.
 const NOTES_MAX: usize = 20;
 
-/// The faults of checks that ended in the same way.
+/// Writes the faults of checks with one outcome.
 pub(super) fn write(html: &mut Html, section: &str, faults: &[FaultGroup<'_>]) {
     faults.iter().take(LISTED_MAX).for_each(|fault| write_fault(html, fault));
     if let Some(hidden @ 1..) = faults.len().checked_sub(LISTED_MAX) {
@@ -97,7 +97,7 @@ fn write_facts(list: &mut Html, check: &CheckEntry) {
     list.element("dd", &[], |item| item.leaf("code", &[("data-copy", "the command")], &check.repeat));
 }
 
-/// What the driver printed, if it died.
+/// Writes the output of the driver, if it died.
 fn write_printed(html: &mut Html, check: &CheckEntry) {
     if !check.driver_printed.is_empty() {
         let last = &check.driver_printed[check.driver_printed.len().saturating_sub(PRINTED_MAX)..];
@@ -162,7 +162,7 @@ fn write_left_behind(list: &mut Html, left: &LeftBehindEntry) {
     });
 }
 
-/// What was skipped, by reason, the one that keeps most from running first.
+/// Lists skipped checks by reason. The reason with the most checks comes first.
 pub(super) fn write_skipped(html: &mut Html, run: &Run) {
     let mut reasons = fault::each(run, OutcomeKind::Skipped);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.others.len()));

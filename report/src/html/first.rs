@@ -1,4 +1,4 @@
-//! What the reader sees first: the verdict, what failed, and what to do next.
+//! Writes the top of the page: the verdict, the failures, and the next step.
 
 use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::shortened;
@@ -80,7 +80,7 @@ fn part(run: &Run) -> String {
     }
 }
 
-/// How many checks ended how, as one bar and as a list that leads to them.
+/// The number of checks by outcome, as a bar and as a list that leads to them.
 fn write_bar(html: &mut Html, run: &Run) {
     let summary = run.to_summary().counts.checks;
     let counts = [
@@ -95,7 +95,7 @@ fn write_bar(html: &mut Html, run: &Run) {
         (OutcomeKind::Skipped, summary.skipped, "skipped"),
     ];
     let all: usize = counts.iter().map(|(_, count, _)| count).sum();
-    // The list below says the same.
+    // The list below has all that the bar shows.
     let attributes = [
         ("class", "bar"),
         ("viewBox", "0 0 1000 20"),
@@ -149,7 +149,7 @@ fn write_cut_short(html: &mut Html, run: &Run) {
     });
 }
 
-/// The faults by which the driver deviates, each with a link to where it is told.
+/// The faults by which the driver deviates, each with a link to its description.
 fn write_failed(html: &mut Html, run: &Run) {
     let mut faults = fault::each(run, OutcomeKind::Failed);
     faults.extend(fault::flaky(run, OutcomeKind::Failed));
@@ -192,7 +192,7 @@ fn times(number: usize) -> String {
     if number == 1 { "once".to_owned() } else { format!("{number} times") }
 }
 
-/// What comes next, with a command.
+/// The next step, with a command.
 fn write_next(html: &mut Html, run: &Run, concluded: Concluded) {
     let first = run
         .checks

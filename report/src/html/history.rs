@@ -75,7 +75,7 @@ fn write_runs(table: &mut Html, what: &str, runs: &[Stored]) {
     });
 }
 
-/// What every run says of each area; what differs from the run before stands out.
+/// The result of each area in every run. Differences from the run before are highlighted.
 fn write_areas(html: &mut Html, runs: &[Stored]) {
     let mut names: Vec<&str> = Vec::new();
     for line in runs.iter().flat_map(|run| &run.statement) {

@@ -35,7 +35,7 @@ const STEP: i64 = 104;
 /// Size of a state.
 const BOX_WIDTH: i64 = 160;
 const BOX_HEIGHT: i64 = 36;
-/// How far the arrows are from the middle.
+/// The distance of the arrows from the middle.
 const ASIDE: i64 = 44;
 
 pub(super) fn write(html: &mut Html, run: &Run) {

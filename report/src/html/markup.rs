@@ -6,7 +6,8 @@ const VOID: &[&str] = &["br", "input", "meta"];
 /// An attribute and its value.
 pub(crate) type Attribute<'a> = (&'static str, &'a str);
 
-/// A piece of a page. Names of elements and attributes are ours; texts and values may be anybody's.
+/// A piece of a page. Names of elements and attributes are constants of the program; texts and values may come from
+/// anyone.
 #[derive(Debug, Default)]
 pub(crate) struct Html(String);
 
@@ -40,7 +41,7 @@ impl Html {
         self.element(name, attributes, |_| {});
     }
 
-    /// A style or script of ours, as it is.
+    /// Writes a style or script of ours without escaping it.
     pub(crate) fn ours(&mut self, name: &'static str, text: &'static str) {
         self.open(name, &[]);
         self.0.push_str(text);
@@ -97,7 +98,7 @@ fn escape(safe: &mut String, text: &str) {
     }
 }
 
-/// Whether it turns the direction of the text behind it.
+/// Returns true if the character turns the direction of the text behind it.
 fn turns(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

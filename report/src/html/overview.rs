@@ -77,7 +77,7 @@ fn write_line(body: &mut Html, places: &Places<'_>, line: &Line) {
             labelled(row, name, |cell| cell.text(&number.to_string()));
         }
         for (name, labels) in [(here, line.found_here()), (there, line.found_there())] {
-            // In one piece, which a phone puts beside its name; a cell without any stays empty.
+            // All of it is one piece, which a phone puts beside its name. A cell without content stays empty.
             let all = |cell: &mut Html| {
                 cell.element("span", &[], |all| write_labels(all, places, &labels));
             };
@@ -90,7 +90,7 @@ fn write_line(body: &mut Html, places: &Places<'_>, line: &Line) {
     });
 }
 
-/// Names of checks, with the places where they are told of.
+/// Writes names of checks with links to their descriptions.
 fn write_labels(cell: &mut Html, places: &Places<'_>, labels: &[&str]) {
     for (at, label) in labels.iter().take(DEVIATIONS_MAX).enumerate() {
         if at > 0 {

@@ -1,4 +1,4 @@
-//! Every MUST and SHOULD of the specification, with what the run says of it.
+//! Lists every MUST and SHOULD of the specification with its state in the run.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::words::count;
 
 /// The document that sections are linked in.
 const SPECIFICATION: &str = "https://github.com/container-storage-interface/spec/blob/v1.12.0/spec.md";
-/// Where what it does not have is.
+/// The document for rules that [`SPECIFICATION`] does not have.
 const SPECIFICATION_1_13: &str = "https://github.com/container-storage-interface/spec/blob/v1.13.0/spec.md";
 /// Requirements that are named for one reason.
 const IDS_MAX: usize = 12;
@@ -35,7 +35,7 @@ fn look(standing: Standing) -> (&'static str, &'static str, &'static str) {
     (class, sign, standing.words())
 }
 
-/// How many of the MUSTs were judged, as a sentence.
+/// The number of MUSTs that were judged, as a sentence.
 pub(super) fn sentence(run: &Run, rules: &[Rule<'_>]) -> String {
     let musts = || rules.iter().filter(|rule| rule.is_testable_must());
     let judged = musts().filter(|rule| rule.standing.is_judged()).count();
@@ -43,7 +43,7 @@ pub(super) fn sentence(run: &Run, rules: &[Rule<'_>]) -> String {
     format!("{judged} of the {all} MUSTs of CSI {version} that can be tested from outside were tested.")
 }
 
-/// How many there are of each kind, and all of them.
+/// Writes the number of rules of each kind, and all rules.
 pub(super) fn write(html: &mut Html, run: &Run, rules: &[Rule<'_>]) {
     html.leaf("p", &[], &sentence(run, rules));
     scrolling(html, "Requirements by what is known of them", |html| {
@@ -68,7 +68,7 @@ pub(super) fn write(html: &mut Html, run: &Run, rules: &[Rule<'_>]) {
     });
 }
 
-/// Why MUSTs that can be tested were not judged, the commonest reason first.
+/// The reasons why MUSTs that can be tested were not judged, the commonest first.
 fn write_not_judged(html: &mut Html, rules: &[Rule<'_>]) {
     let mut reasons = BTreeMap::<(&str, &str), Vec<&str>>::new();
     for rule in rules.iter().filter(|rule| rule.is_testable_must() && !rule.standing.is_judged()) {
@@ -139,7 +139,7 @@ fn section(rule: &Rule<'_>) -> &'static str {
     rule.row.section.strip_suffix(" Errors").unwrap_or(rule.row.section)
 }
 
-/// The id of a requirement, which leads to its row, or, where none of ours is there, into the specification.
+/// Writes the id of a requirement as a link to its row, or into the specification if the page has no row for it.
 pub(super) fn write_link(html: &mut Html, row: &Requirement) {
     if row.on == Party::Plugin && row.level != Level::May {
         return html.leaf("a", &[("href", &format!("#{}", row.id))], row.id);
@@ -155,7 +155,7 @@ fn place_of<'a>(mut rows: impl Iterator<Item = &'a Requirement>, section: &str) 
     format!("{text}#{}", anchor(section))
 }
 
-/// What GitHub makes of a heading for links.
+/// The anchor that GitHub makes of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
@@ -174,7 +174,7 @@ fn write_row(body: &mut Html, places: &super::Places<'_>, rule: &Rule<'_>) {
     });
 }
 
-/// What it says, and who in Kubernetes relies on it.
+/// Writes the text of a requirement, and who in Kubernetes relies on it.
 fn write_text(cell: &mut Html, row: &Requirement) {
     cell.text(&row.sentence());
     for Reliance { component, breaks, place } in row.relied_on_by {
@@ -184,7 +184,7 @@ fn write_text(cell: &mut Html, row: &Requirement) {
 
 fn write_checks(cell: &mut Html, places: &super::Places<'_>, rule: &Rule<'_>) {
     if !rule.because.is_empty() {
-        match rule.told_by().filter(|_| rule.standing.is_judged()).map(|check| (check, place(check))) {
+        match rule.deciding_check().filter(|_| rule.standing.is_judged()).map(|check| (check, place(check))) {
             Some((check, place)) if places.contains_key(check.id.as_str()) => {
                 cell.leaf("a", &[("href", &format!("#{place}"))], &rule.because);
             }

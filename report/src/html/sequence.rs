@@ -1,4 +1,4 @@
-//! Who called whom, as a sequence diagram.
+//! Draws the calls as a sequence diagram.
 
 use super::calls::Item;
 use super::markup::Html;
@@ -57,7 +57,7 @@ fn caller(worker: usize) -> String {
     if worker == 0 { "csi-sanity".to_owned() } else { format!("worker {worker}") }
 }
 
-/// Which node answers, and whether by its Node service.
+/// The node that answers, and true if its Node service does.
 fn service(call: &CallEntry) -> (usize, bool) {
     (call.node, call.rpc.starts_with("Node"))
 }
@@ -71,7 +71,7 @@ fn name((node, is_node): (usize, bool)) -> String {
     }
 }
 
-/// How the call ended, in a word.
+/// The end of a call, in a word.
 fn answer(call: &CallEntry) -> &str {
     match (&call.response, &call.status) {
         (Some(_), _) => "OK",
@@ -82,12 +82,12 @@ fn answer(call: &CallEntry) -> &str {
 
 fn draw(html: &mut Html, calls: &[&CallEntry], parties: &Parties) {
     let (width, height) = (parties.0.len() * LANE, HEAD + calls.len() * ROW + 8);
-    let told = |call: &&CallEntry| {
+    let described = |call: &&CallEntry| {
         let wrong = if call.accused { ", which breaks the rule" } else { "" };
         let (from, to) = (caller(call.worker), name(service(call)));
         format!("{from} calls {} of {to}: {}{wrong}", call.rpc, answer(call))
     };
-    let label = calls.iter().map(told).collect::<Vec<_>>().join("; ");
+    let label = calls.iter().map(described).collect::<Vec<_>>().join("; ");
     let (view, size) = (format!("0 0 {width} {height}"), format!("{width}"));
     let attributes = [
         ("class", "sequence"),

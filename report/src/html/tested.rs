@@ -1,10 +1,10 @@
-//! What was tested, by what, and where.
+//! Describes what was tested, by which program, and where.
 
 use super::markup::Html;
 use crate::journal::{PartEntry, Run};
 use crate::words::{count, duration_text};
 
-/// Settings that are listed at the most.
+/// Largest number of listed settings.
 const SETTINGS_MAX: usize = 60;
 
 /// The circumstances of the run.

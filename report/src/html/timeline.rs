@@ -42,15 +42,15 @@ pub(super) fn write(html: &mut Html, check: &CheckEntry) {
     });
 }
 
-/// The calls that a check tells itself, or else its last ones.
+/// The calls in the check's own description, or else its last ones.
 fn spans(check: &CheckEntry) -> Vec<CallSpan> {
     match &check.timeline[..] {
         [] => overlapping(&check.calls),
-        told => told.to_vec(),
+        described => described.to_vec(),
     }
 }
 
-/// The last calls, if two of them were under way at the same time.
+/// The last calls, if two of them were under way at one time.
 fn overlapping(calls: &[CallEntry]) -> Vec<CallSpan> {
     let made: Vec<&CallEntry> = calls.iter().filter(|call| !call.cleanup).collect();
     let last = &made[made.len().saturating_sub(CALLS_MAX)..];

@@ -1,4 +1,4 @@
-//! Where the run stands: a bar on a terminal, now and then a line elsewhere.
+//! Shows the progress of a run: a bar on a terminal, and a line now and then elsewhere.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Time between two lines where there is no terminal, so that a CI log shows that the run is alive.
 const LINE_INTERVAL: Duration = Duration::from_secs(30);
-/// A wait that is told there, if it may be so long.
+/// A wait that may last this long gets a line where there is no terminal.
 const WORTH_A_LINE: Duration = Duration::from_secs(5);
-/// Time after which a wait is no news: it is over, or it would have been told again.
+/// A wait that was not announced again for so long is over.
 const WAIT_IS_NEWS: Duration = Duration::from_secs(2);
-/// How often a bar is drawn anew, whatever else happens.
+/// Time after which a bar is drawn again, whatever else happens.
 const REDRAWN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Progress {
     /// The checks that run, in the order in which they began.
     running: Vec<(String, Instant)>,
     stages: BTreeMap<String, Stage>,
-    /// What is waited for, when that was said, and until when at the most.
+    /// The thing that is waited for, the time of the announcement, and the latest end.
     waiting: Option<(String, Instant, Instant)>,
     last_line: Instant,
 }
@@ -130,8 +130,8 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    /// What failed, which check has run longest and how far it is, or what is done where none runs, and what is waited for
-    /// until when.
+    /// Describes the failures, the check that has run longest with its stage, or the activity between checks, and the
+    /// thing that is waited for.
     fn message(&self, now: Instant) -> String {
         let mut parts = Vec::new();
         if self.failed > 0 {
@@ -157,7 +157,7 @@ impl Progress {
     }
 }
 
-/// Whole seconds, and minutes where there are any.
+/// Formats a time in whole seconds, with minutes if there are any.
 fn seconds(time: Duration) -> String {
     match (time.as_secs() / 60, time.as_secs() % 60) {
         (0, seconds) => format!("{seconds} s"),
@@ -185,8 +185,8 @@ mod tests {
         progress.running.remove(0);
         let what = Settles::SnapshotReady.to_string();
         progress.waiting = Some((what.clone(), at(10), at(21)));
-        let told = format!("2 failed, b/c (10 s), waiting for {what}, 11 s more at the most");
-        assert_eq!(progress.message(at(11)), told);
+        let expected = format!("2 failed, b/c (10 s), waiting for {what}, 11 s more at the most");
+        assert_eq!(progress.message(at(11)), expected);
         assert_eq!(progress.message(at(13)), "2 failed, b/c (12 s)", "it was not said again");
         progress.running.clear();
         let stage = Stage { what: "looking for what is left", number: 0, of: None };

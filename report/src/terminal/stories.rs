@@ -1,4 +1,4 @@
-//! What is told at the end: each fault once, with the checks that met it.
+//! Writes each fault once at the end of a run, with the checks that met it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use crate::words::count;
 /// Checks named below a story that several of them share.
 const NAMES_SHOWN_MAX: usize = 10;
 
-/// Kinds of stories, in the order in which they are told: the gravest last, where the reader's eyes are.
+/// Kinds of stories, in the order in which they are written: the gravest last, where the reader's eyes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StoryKind {
     Warned,
@@ -40,16 +40,16 @@ impl StoryKind {
         }
     }
 
-    /// From which detail on the whole story is told instead of one line.
-    fn told_in_full(self, detail: Detail) -> bool {
+    /// Returns true if a story is written in full at this detail, instead of in one line.
+    fn is_in_full(self, detail: Detail) -> bool {
         match self {
             StoryKind::Failed | StoryKind::Flaky | StoryKind::UnexpectedPass | StoryKind::Broken => true,
             StoryKind::Warned | StoryKind::Known => detail >= Detail::Full,
         }
     }
 
-    /// From which detail on it is told at all.
-    fn told(self, detail: Detail) -> bool {
+    /// Returns true if a story is written at all at this detail.
+    fn is_shown(self, detail: Detail) -> bool {
         match self {
             StoryKind::Failed | StoryKind::Flaky | StoryKind::UnexpectedPass | StoryKind::Broken => true,
             StoryKind::Warned | StoryKind::Known => detail > Detail::Quiet,
@@ -57,11 +57,11 @@ impl StoryKind {
     }
 }
 
-/// Everything to be told at the end of a run.
+/// The stories at the end of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Stories {
     stories: Vec<OneStory>,
-    /// In the order in which they came up.
+    /// The reasons of skips, in the order of their first checks.
     skips: Vec<Skip>,
     /// Checks that show a fault again, by label, with the label of the one that reports it.
     again: BTreeMap<String, String>,
@@ -78,7 +78,7 @@ struct Skip {
 #[derive(Debug)]
 struct OneStory {
     kind: StoryKind,
-    /// What makes two stories the same fault.
+    /// The key by which stories are recognised as one fault.
     fault: String,
     words: Words,
     labels: Vec<String>,
@@ -87,7 +87,7 @@ struct OneStory {
 #[derive(Debug)]
 struct Words {
     title: String,
-    /// What is wrong, as one sentence.
+    /// The violation, as one sentence.
     headline: String,
     text: String,
 }
@@ -105,7 +105,7 @@ impl Stories {
         };
         let by_hand = if detail > Detail::Quiet { &check.by_hand[..] } else { &[] };
         let words = || Words { title: plain(&check.title), headline, text: check.story_with(by_hand) };
-        self.tell(check.outcome(), check.fault.clone(), check.id.clone(), words);
+        self.insert(check.outcome(), check.fault.clone(), check.id.clone(), words);
     }
 
     fn again(&mut self, label: &str, first: &str) {
@@ -125,7 +125,7 @@ impl Stories {
         }
     }
 
-    fn tell(&mut self, outcome: OutcomeKind, fault: String, label: String, words: impl FnOnce() -> Words) {
+    fn insert(&mut self, outcome: OutcomeKind, fault: String, label: String, words: impl FnOnce() -> Words) {
         if outcome == OutcomeKind::Skipped {
             match self.skips.iter_mut().find(|skip| skip.fault == fault) {
                 Some(skip) => skip.labels.push(label),
@@ -152,8 +152,8 @@ impl Stories {
         }
         // Checks end in another order in each run; two reports should be easy to compare.
         self.stories.sort_by(|a, b| (a.kind, a.labels.first()).cmp(&(b.kind, b.labels.first())));
-        for story in self.stories.iter().filter(|story| story.kind.told(detail)) {
-            if story.kind.told_in_full(detail) {
+        for story in self.stories.iter().filter(|story| story.kind.is_shown(detail)) {
+            if story.kind.is_in_full(detail) {
                 write_full(out, story, columns)?;
             } else {
                 write_short(out, story, columns)?;

@@ -4,11 +4,12 @@ use csi_harness::results::failure_report::is_command;
 
 /// Below this width breaking lines only makes them worse.
 const COLUMNS_MIN: usize = 40;
-/// How far the lines of a story that begin with a label go in.
+/// The indentation of further lines of a story that begins with a label.
 const LABEL_COLUMNS: usize = 15;
 
-/// The text with its lines broken behind spaces, commas and opening braces, so that none is wider than `columns` if it can be helped.
-/// What follows is indented further than the beginning. Without a width nothing is broken: a file or a program reads.
+/// Breaks lines behind spaces, commas and opening braces, so that none is wider than `columns` if possible. Further
+/// lines are indented more than the first one. Without a width nothing is broken, because a file or a program reads the
+/// text.
 pub(crate) fn wrapped(text: &str, columns: Option<usize>) -> String {
     let Some(columns) = columns.filter(|columns| *columns >= COLUMNS_MIN) else { return text.to_owned() };
     let mut out = String::with_capacity(text.len());

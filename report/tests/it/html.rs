@@ -6,7 +6,7 @@ use std::time::Duration;
 use csi_report::{Detail, Format, Run, Stored, compare_each, history_page};
 use regex_lite::Regex;
 
-use crate::snapshots::{settled, tell};
+use crate::snapshots::{play, settled};
 
 /// The one place elsewhere that links lead to, and only where the reader follows one.
 const SPECIFICATION: &str = "https://github.com/container-storage-interface/spec/blob/v1.12.0/spec.md";
@@ -78,9 +78,9 @@ fn elements(page: &str) -> Vec<Element> {
 
 #[tokio::test]
 async fn the_page_of_a_run() {
-    let told = tell(Detail::Quiet).await;
-    let page = Format::Html.render(&still(told.journal));
-    insta::assert_snapshot!("html", settled(&without_idle_rows(&page), &told.socket));
+    let played = play(Detail::Quiet).await;
+    let page = Format::Html.render(&still(played.journal));
+    insta::assert_snapshot!("html", settled(&without_idle_rows(&page), &played.socket));
 }
 
 /// The page without the requirements that the run says nothing of.
@@ -93,7 +93,7 @@ fn without_idle_rows(page: &str) -> String {
 
 #[tokio::test]
 async fn each_requirement_has_a_row_and_those_that_were_looked_at_say_so() {
-    let run = tell(Detail::Quiet).await.journal;
+    let run = play(Detail::Quiet).await.journal;
     let page = Format::Html.render(&run);
     let row = |id: &str| {
         let from = page.find(&format!("<tr id=\"{id}\"")).unwrap();
@@ -110,7 +110,7 @@ async fn each_requirement_has_a_row_and_those_that_were_looked_at_say_so() {
 
 #[tokio::test]
 async fn the_calls_of_a_failure_are_laid_out_and_the_accused_one_is_marked() {
-    let page = Format::Html.render(&tell(Detail::Quiet).await.journal);
+    let page = Format::Html.render(&play(Detail::Quiet).await.journal);
     let from = page.find("id=\"check-identity.probe.answers\"").unwrap();
     let article = page[from..].split("</article>").next().unwrap();
     assert_eq!(article.matches("class=\"call here\"").count(), 1, "{article}");
@@ -119,7 +119,7 @@ async fn the_calls_of_a_failure_are_laid_out_and_the_accused_one_is_marked() {
 
 /// Several runs, written and read again as `compare` does.
 async fn stored(versions: &[&str]) -> Vec<Stored> {
-    let mut run = tell(Detail::Quiet).await.journal;
+    let mut run = play(Detail::Quiet).await.journal;
     let mut read = |version: &&str| {
         run.target.vendor_version = (*version).to_owned();
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -144,7 +144,7 @@ async fn several_runs_have_a_page_with_a_column_each() {
 
 #[tokio::test]
 async fn whatever_a_driver_says_is_text() {
-    let mut run = tell(Detail::Quiet).await.journal;
+    let mut run = play(Detail::Quiet).await.journal;
     let plain = elements(&Format::Html.render(&run));
     let texts =
         [&mut run.target.name, &mut run.target.vendor_version, &mut run.target.endpoint, &mut run.command];
@@ -165,13 +165,13 @@ async fn whatever_a_driver_says_is_text() {
     let scripts = |elements: &[Element]| elements.iter().filter(|element| element.name == "script").count();
     assert_eq!((scripts(&found), scripts(&plain)), (1, 1));
     assert!(found.iter().all(|element| element.attributes.iter().all(|(name, _)| !name.starts_with("on"))));
-    assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot; onload="), "it is told");
+    assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot; onload="), "it is played");
     assert!(!page.contains(['\u{202e}', '\0']), "what cannot be seen is replaced");
 }
 
 #[tokio::test]
 async fn nothing_is_loaded_from_elsewhere() {
-    let page = Format::Html.render(&tell(Detail::Quiet).await.journal);
+    let page = Format::Html.render(&play(Detail::Quiet).await.journal);
     for element in elements(&page) {
         assert!(
             !matches!(element.name.as_str(), "link" | "img" | "iframe" | "base" | "form"),
@@ -193,7 +193,7 @@ async fn nothing_is_loaded_from_elsewhere() {
 
 #[tokio::test]
 async fn links_lead_somewhere_and_headings_stand_in_order() {
-    let found = elements(&Format::Html.render(&tell(Detail::Quiet).await.journal));
+    let found = elements(&Format::Html.render(&play(Detail::Quiet).await.journal));
     let ids: Vec<&str> = found.iter().filter_map(|element| element.get("id")).collect();
     let unique: BTreeSet<&str> = ids.iter().copied().collect();
     assert_eq!(unique.len(), ids.len(), "{ids:?}");

@@ -124,10 +124,10 @@ macro_rules! scenarios {
     ($($name:ident { $($field:ident: $value:expr,)* ..$base:ident })+) => {
         $(#[tokio::test]
         async fn $name() {
-            let told = Scenario { $($field: $value,)* ..$base }.play().await;
-            assert_eq!(wording::long_lines(&told), [""; 0]);
-            assert_eq!(told.lines().filter_map(wording::debug_text).collect::<Vec<_>>(), [""; 0]);
-            insta::assert_snapshot!(stringify!($name), told);
+            let output = Scenario { $($field: $value,)* ..$base }.play().await;
+            assert_eq!(wording::long_lines(&output), [""; 0]);
+            assert_eq!(output.lines().filter_map(wording::debug_text).collect::<Vec<_>>(), [""; 0]);
+            insta::assert_snapshot!(stringify!($name), output);
         })+
     };
 }

@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use crate::plugin;
 use crate::suite::{KNOWN_FAILING, SECRET, SUITE};
 
-/// What one run was told as.
-pub(crate) struct Told {
+/// The reports of one run.
+pub(crate) struct Played {
     terminal: String,
     /// The stream of events.
     stream: Arc<Mutex<Vec<u8>>>,
@@ -25,7 +25,7 @@ pub(crate) struct Told {
 }
 
 /// Runs the suite, one check after the other, and adds a crash and leaks.
-pub(crate) async fn tell(detail: Detail) -> Told {
+pub(crate) async fn play(detail: Detail) -> Played {
     let running = plugin::serve().await;
     let access_types = vec![AccessType::Mount, AccessType::Block];
     let config = Config { endpoint: Some(running.endpoint.to_string()), access_types, ..Config::default() };
@@ -44,7 +44,7 @@ pub(crate) async fn tell(detail: Detail) -> Told {
     runner.run(plan).await;
     terminal.finish().unwrap();
     stream.finish().unwrap();
-    Told {
+    Played {
         stream: written.0,
         terminal: String::from_utf8(text).unwrap(),
         journal: journal.into_run(),
@@ -160,12 +160,12 @@ fn visible(text: &str) -> String {
 /// The stream that is written while a run goes on says of each check what the one says that is made of the whole run.
 #[tokio::test]
 async fn a_stream_has_an_event_for_each_check_and_an_end() {
-    let told = tell(Detail::Quiet).await;
+    let played = play(Detail::Quiet).await;
     let events = |text: &str| -> Vec<serde_json::Value> {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    let live = events(&String::from_utf8(told.stream.lock().unwrap().clone()).unwrap());
-    let later = events(&Format::Ndjson.render(&told.journal));
+    let live = events(&String::from_utf8(played.stream.lock().unwrap().clone()).unwrap());
+    let later = events(&Format::Ndjson.render(&played.journal));
     let of = |events: &[serde_json::Value], name: &str| -> Vec<serde_json::Value> {
         events.iter().filter(|event| event["event"] == name).cloned().collect()
     };
@@ -182,49 +182,49 @@ async fn a_stream_has_an_event_for_each_check_and_an_end() {
 
 #[tokio::test]
 async fn terminal_normal() {
-    let told = tell(Detail::Normal).await;
-    insta::assert_snapshot!(visible(&settled(&told.terminal, &told.socket)));
+    let played = play(Detail::Normal).await;
+    insta::assert_snapshot!(visible(&settled(&played.terminal, &played.socket)));
 }
 
 #[tokio::test]
 async fn terminal_quiet() {
-    let told = tell(Detail::Quiet).await;
-    insta::assert_snapshot!(visible(&settled(&told.terminal, &told.socket)));
+    let played = play(Detail::Quiet).await;
+    insta::assert_snapshot!(visible(&settled(&played.terminal, &played.socket)));
 }
 
 #[tokio::test]
 async fn terminal_full() {
-    let told = tell(Detail::Full).await;
-    insta::assert_snapshot!(visible(&settled(&told.terminal, &told.socket)));
+    let played = play(Detail::Full).await;
+    insta::assert_snapshot!(visible(&settled(&played.terminal, &played.socket)));
 }
 
 #[tokio::test]
 async fn written_reports() {
-    let mut told = tell(Detail::Quiet).await;
+    let mut played = play(Detail::Quiet).await;
     // How many there are follows the clock.
-    told.journal.rpcs.iter_mut().for_each(|calls| calls.steps.clear());
+    played.journal.rpcs.iter_mut().for_each(|calls| calls.steps.clear());
     for format in [Format::Junit, Format::Json, Format::Markdown, Format::Github] {
         insta::assert_snapshot!(
             format.name(),
-            visible(&settled(&format.render(&told.journal), &told.socket))
+            visible(&settled(&format.render(&played.journal), &played.socket))
         );
     }
 }
 
 #[tokio::test]
 async fn secrets_appear_nowhere() {
-    let told = tell(Detail::Full).await;
-    let mut all = told.terminal;
+    let played = play(Detail::Full).await;
+    let mut all = played.terminal;
     for format in [Format::Junit, Format::Json, Format::Markdown, Format::Html, Format::Github] {
-        all.push_str(&format.render(&told.journal));
+        all.push_str(&format.render(&played.journal));
     }
-    assert!(all.contains("CreateVolume"), "the call with the secret is told");
+    assert!(all.contains("CreateVolume"), "the call with the secret is shown");
     assert!(all.contains(csi_proto::redact::STRIPPED), "the secret is known to be left out");
     assert!(!all.contains(SECRET), "{all}");
 }
 
 #[test]
-fn what_the_run_left_behind_is_told_in_full_and_what_others_made_in_short() {
+fn leftovers_of_the_run_are_listed_in_full_and_others_in_short() {
     let leak =
         |ours| move |n| Leak { kind: "volume".to_owned(), id: format!("{ours}-{n}"), ours, check: None };
     let leaks = (0..50).map(leak(true)).chain((0..50).map(leak(false))).collect();

@@ -7,21 +7,22 @@ use v1::volume_usage::Unit;
 
 use crate::used::{Usage, Used};
 
-/// What is asked for beside what the configuration says; whoever cannot do it may refuse. Flags that harm no workload.
+/// File systems and flags that are requested beside the configured ones. A driver that does not support them may
+/// refuse. The flags harm no workload.
 const ASKED: [(&str, &[&str], ForReading); 4] = [
     ("", &["noatime"], false),
     ("ext4", &["nodev", "noatime"], false),
     ("xfs", &["nosuid"], false),
-    // Whoever makes a mount refuse writes may set its flags anew.
+    // A driver that makes a mount refuse writes may set its flags again.
     ("", &["nodev", "noexec"], true),
 ];
-/// Whether it is published with readonly.
+/// True if it is published with readonly.
 type ForReading = bool;
 /// Statistics of a file system may leave out what it keeps for itself, or for root.
 const LEAST_PERCENT: u64 = 50;
-/// What is written for the statistics to show.
+/// The number of bytes written so that the statistics change.
 const FILL_BYTES: u64 = 64 << 20;
-/// What rounding may add.
+/// The largest excess that rounding may cause, with 100 for an exact value.
 const MOST_PERCENT: u64 = 110;
 
 check! {
@@ -53,14 +54,14 @@ check! {
         let asked = asked.and(publish_what_is_not_staged(cx).await);
         let (flags, mut others): (Vec<Mismatch>, Vec<Mismatch>) =
             cx.target().mismatches().into_iter().partition(|one| one.what == MISSES_FLAGS);
-        flags.into_iter().for_each(|one| cx.warn(told(one)));
+        flags.into_iter().for_each(|one| cx.warn(mismatched(one)));
         let Some(last) = others.pop() else { return asked };
-        others.into_iter().for_each(|one| cx.blame(told(one)));
-        Err(told(last).into())
+        others.into_iter().for_each(|one| cx.blame(mismatched(one)));
+        Err(mismatched(last).into())
     }
 }
 
-fn told(one: Mismatch) -> Violation {
+fn mismatched(one: Mismatch) -> Violation {
     Violation::new(one.what)
         .of(one.requirement)
         .expected(one.expected)
@@ -84,7 +85,7 @@ async fn publish_all(cx: &Cx) -> CheckResult {
         let mut request = cx.create_node_volume_request().await?;
         request.volume_capabilities = vec![capability.clone()];
         let Ok(volume) = cx.create_volume(request).await.any_answer()? else { continue };
-        // Whoever refuses on the way does what he has to.
+        // A driver that refuses a call on the way acts correctly.
         let usage = Usage { published_readonly, ..Usage::with(capability) };
         match Used::begin_with(cx, &volume.into(), usage).await {
             Ok(used) => {
@@ -116,7 +117,7 @@ async fn publish_what_is_not_staged(cx: &Cx) -> CheckResult {
         let request = scope.stage_request(&staged.attached, &staged.staging_path);
         scope.node_stage(request).await.any_answer()?.ok();
     }
-    // Other checks judge whether a driver can undo a mount that somebody else has taken away.
+    // Other checks judge if a driver can undo a mount that someone else has removed.
     scope.undo_best_effort().await;
     Ok(())
 }
@@ -163,7 +164,7 @@ check! {
                 .actual(sized(total).to_string());
             match cx.access() {
                 AccessType::Block => return Err(violation.into()),
-                // What total means of a file system that is shared, the specification leaves open.
+                // The specification does not say what the total of a shared file system means.
                 AccessType::Mount => cx.warn(violation),
             }
         }
@@ -183,22 +184,22 @@ check! {
     }
     async |cx| {
         let used = Used::begin(cx, &cx.node_volume().await?).await?;
-        let (told, in_use) = (told_in_use(cx, &used).await?, used.in_use_bytes().await?);
-        let Some(told) = told else { return Err(Stop::skip("the driver does not report how many bytes are used")) };
+        let (reported, in_use) = (reported_used_bytes(cx, &used).await?, used.in_use_bytes().await?);
+        let Some(reported) = reported else { return Err(Stop::skip("the driver does not report how many bytes are used")) };
         let written = FILL_BYTES.min(used.measured_bytes().await? / 4);
         used.fill(written).await?;
         if used.in_use_bytes().await?.saturating_sub(in_use) < written / 2 {
             return Err(Stop::skip("the file system does not show what was written"));
         }
-        let follows = |now: Option<u64>| now.is_none_or(|now| now.saturating_sub(told) >= written / 2);
+        let follows = |now: Option<u64>| now.is_none_or(|now| now.saturating_sub(reported) >= written / 2);
         let seen = cx.eventually(Settles::Everything, || async {
-            Ok(follows(told_in_use(cx, &used).await?).then_some(()))
+            Ok(follows(reported_used_bytes(cx, &used).await?).then_some(()))
         });
         if seen.await?.is_none() {
-            let now = told_in_use(cx, &used).await?.unwrap_or_default();
+            let now = reported_used_bytes(cx, &used).await?.unwrap_or_default();
             cx.warn(
                 Violation::new("the used bytes do not change although a workload has written")
-                    .expected(format!("some {} more than {}", sized(written), sized(told)))
+                    .expected(format!("some {} more than {}", sized(written), sized(reported)))
                     .actual(sized(now).to_string()),
             );
         }
@@ -206,8 +207,8 @@ check! {
     }
 }
 
-/// How many bytes are in use, as the driver tells it.
-async fn told_in_use(cx: &Cx, used: &Used) -> CheckResult<Option<u64>> {
+/// The number of used bytes, as the driver reports it.
+async fn reported_used_bytes(cx: &Cx, used: &Used) -> CheckResult<Option<u64>> {
     let stats = cx.call(used.stats_request()).setup("statistics of a published volume").await?;
     let of_bytes = stats.usage.iter().find(|usage| usage.unit == Unit::Bytes as i32);
     Ok(of_bytes.map(|usage| usage.used.unsigned_abs()))

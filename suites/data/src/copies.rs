@@ -6,9 +6,9 @@ use csi_harness::spec::requirements::Requirement;
 use v1::volume_capability::AccessType as Kind;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
-use crate::used::{Usage, Used, write_told};
+use crate::used::{Usage, Used, describe_write};
 
-/// What is in the source when it is copied, and what is written to it afterwards.
+/// Numbers of the writes to the source: before it is copied, and after that.
 const BEFORE: u32 = 1;
 const AFTER: u32 = 2;
 
@@ -20,7 +20,7 @@ fn of_volume(id: &str) -> Source {
     Source::Volume(VolumeSource { volume_id: id.to_owned() })
 }
 
-/// A request for a copy with room for so many bytes.
+/// A request for a copy with this size in bytes.
 async fn request(cx: &Cx, source: Source, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
     let mut request = cx.create_node_volume_request().await?;
     let range = request.capacity_range.get_or_insert_default();
@@ -35,14 +35,14 @@ pub(crate) async fn copy(cx: &Cx, source: Source, bytes: i64) -> CheckResult<Nod
     Ok(cx.create_volume(request).setup("a volume made from another one").await?.into())
 }
 
-/// Writes to a volume that nobody uses.
+/// Writes to a volume that is not in use.
 async fn write(cx: &Cx, volume: &NodeVolume, stamp: u32) -> CheckResult {
     let used = Used::begin(cx, volume).await?;
     used.write(stamp).await?;
     used.end().await
 }
 
-/// Reads from a volume that nobody uses.
+/// Reads from a volume that is not in use.
 pub(crate) async fn read(cx: &Cx, volume: &NodeVolume) -> CheckResult<Found> {
     read_as(cx, volume, &Usage::plain(cx)).await
 }
@@ -76,14 +76,14 @@ check! {
             found.number() != Some(AFTER),
             "the snapshot holds what was written to its source after CreateSnapshot was answered";
             of: &req::CTRL_CREATESNAP_015,
-            expected: write_told(BEFORE),
+            expected: describe_write(BEFORE),
             actual: found
         );
         ensure!(
             found.number() == Some(BEFORE),
             "a volume made from a snapshot does not hold the data of the snapshot";
             of: &req::MSG_VOLSOURCE_004,
-            expected: write_told(BEFORE),
+            expected: describe_write(BEFORE),
             actual: found
         );
         Ok(())
@@ -110,7 +110,7 @@ check! {
             found.number() == Some(BEFORE),
             "a volume made from a volume does not hold the data that the source had";
             of: &req::MSG_VOLSOURCE_006,
-            expected: write_told(BEFORE),
+            expected: describe_write(BEFORE),
             actual: found
         );
         Ok(())
@@ -135,7 +135,7 @@ check! {
             copied.alone.number() == Some(BEFORE),
             "a copy does not hold the data of its source, also where it is used alone";
             of: copied.rule,
-            expected: write_told(BEFORE),
+            expected: describe_write(BEFORE),
             actual: copied.alone
         );
         copied.is_usable_beside_source(cx).await
@@ -177,7 +177,7 @@ struct Copied {
     source: NodeVolume,
     copy: NodeVolume,
     usage: Usage,
-    /// What was in the copy.
+    /// The content of the copy.
     alone: Found,
     rule: &'static Requirement,
 }
@@ -222,7 +222,7 @@ async fn new_volume(cx: &Cx, usage: &Usage) -> CheckResult<NodeVolume> {
     Ok(cx.create_volume(request).setup("a volume").await?.into())
 }
 
-/// What a copy is made from, of a snapshot if there are any, and the rule that it is there by.
+/// The source of a copy, a snapshot if there are any, and the rule that demands its content.
 pub(crate) async fn any_copy(cx: &Cx, source: &NodeVolume) -> CheckResult<(Source, &'static Requirement)> {
     Ok(match cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
         true => (of_snapshot(&cx.new_snapshot(&source.id).await?.snapshot_id), &req::MSG_VOLSOURCE_004),
@@ -261,7 +261,7 @@ check! {
             found.number() == Some(BEFORE),
             "a volume made larger than its source does not hold the data of the source";
             of: &req::CTRL_CREATEVOL_008,
-            expected: write_told(BEFORE),
+            expected: describe_write(BEFORE),
             actual: found
         );
         // A driver may have rounded up, so that it has more than was asked for.
@@ -285,7 +285,7 @@ check! {
     }
 }
 
-/// A copy of so many bytes, of a snapshot if there are any; `None` if the driver makes none that are larger.
+/// A copy of this size in bytes, of a snapshot if there are any; `None` if the driver makes none that are larger.
 async fn larger(cx: &Cx, source: &NodeVolume, bytes: i64) -> CheckResult<Option<NodeVolume>> {
     let (from, _) = any_copy(cx, source).await?;
     let reply = cx.create_volume(request(cx, from, bytes).await?).await;

@@ -64,7 +64,7 @@ check! {
     }
 }
 
-/// Whether volumes can be expanded only while they are in use.
+/// Returns true if volumes can be expanded only while they are in use.
 fn is_only_online(cx: &Cx) -> bool {
     let has = |capability| cx.target().capabilities().has(capability);
     has(Capability::OnlineExpansion) && !has(Capability::OfflineExpansion)
@@ -86,7 +86,7 @@ async fn grown_on_node(cx: &Cx, used: &Used, range: v1::CapacityRange) -> CheckR
     };
     let reply = cx.call(request).await;
     if reply.code()? == Code::FailedPrecondition {
-        // NODE-EXPAND-022 has it so for file systems that cannot grow while they are mounted.
+        // NODE-EXPAND-022 permits this for file systems that cannot grow while they are mounted.
         return Err(Stop::skip("the driver does not grow this file system while it is mounted"));
     }
     reply.setup("a volume grown on the node")?;

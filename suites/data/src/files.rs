@@ -17,14 +17,14 @@ use crate::used::Used;
 const PLACE: &str = "csi-sanity-files";
 /// Bytes that are never written, with one behind them.
 const HOLE_BYTES: u64 = 1 << 20;
-/// In the year 2001.
+/// A time of modification in the year 2001.
 const MODIFIED: Duration = Duration::from_secs(1_000_000_000);
 /// Levels of directories that are looked at.
 const DEPTH_MAX: usize = 4;
 /// Entries of a directory that are looked at.
 const ENTRIES_MAX: usize = 100;
 
-/// What is at a path.
+/// The content of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Directory,
@@ -32,7 +32,7 @@ enum What {
     File(Vec<u8>),
 }
 
-/// What is said of it.
+/// The attributes of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attributes {
     mode: u32,
@@ -42,7 +42,7 @@ struct Attributes {
 
 type Files = BTreeMap<PathBuf, (What, Attributes)>;
 
-/// Makes the files, as far as the file system has such.
+/// Makes the files, if the file system supports their kind.
 fn plant(volume: &Path) -> io::Result<()> {
     let place = volume.join(PLACE);
     let inner = place.join("directory/.hidden");
@@ -60,7 +60,7 @@ fn plant(volume: &Path) -> io::Result<()> {
     io::Seek::seek(&mut &sparse, io::SeekFrom::End(0))?;
     (&sparse).write_all(b"!")?;
     sparse.sync_all()?;
-    // What is refused is not looked for later.
+    // A link that is refused is not looked for later.
     let _ = symlink("directory/.hidden", place.join("link"));
     let _ = symlink("nothing here", place.join("dangling"));
     let _ = fs::set_permissions(place.join("directory"), Permissions::from_mode(0o2750));
@@ -94,7 +94,7 @@ fn collect(volume: &Path, path: &Path, depth: usize, files: &mut Files) -> io::R
     let what = match found.file_type() {
         kind if kind.is_dir() => What::Directory,
         kind if kind.is_symlink() => What::Link(fs::read_link(&whole)?),
-        // One byte more than is right shows that it is wrong.
+        // One byte more than expected is enough to show a mistake.
         _ => What::File(read(&whole, HOLE_BYTES + 2)?),
     };
     let is_directory = what == What::Directory;
@@ -116,7 +116,7 @@ fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 }
 
 impl What {
-    fn told(&self) -> String {
+    fn described(&self) -> String {
         match self {
             What::Directory => "a directory".to_owned(),
             What::Link(to) => format!("a link to {to:?}"),
@@ -129,13 +129,15 @@ impl What {
 fn difference(source: &Files, copy: &Files) -> Option<(PathBuf, String, String)> {
     source.iter().find_map(|(path, (what, _))| {
         let other = copy.get(path).map(|(other, _)| other);
-        let told = match other {
+        let actual = match other {
             Some(other) if other == what => return None,
-            Some(other @ What::File(_)) if other.told() == what.told() => "one with other bytes".to_owned(),
-            Some(other) => other.told(),
+            Some(other @ What::File(_)) if other.described() == what.described() => {
+                "one with other bytes".to_owned()
+            }
+            Some(other) => other.described(),
             None => "nothing".to_owned(),
         };
-        Some((path.clone(), what.told(), told))
+        Some((path.clone(), what.described(), actual))
     })
 }
 
@@ -195,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_planted_is_seen_and_what_is_lost_is_told() {
+    fn what_was_planted_is_seen_and_what_is_lost_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         plant(dir.path()).unwrap();
         let files = look(dir.path()).unwrap();
@@ -210,8 +212,8 @@ mod tests {
         ] {
             let mut copy = files.clone();
             copy.remove(&path(name));
-            let told = difference(&files, &copy);
-            assert_eq!(told, Some((path(name), expected.to_owned(), actual.to_owned())));
+            let found = difference(&files, &copy);
+            assert_eq!(found, Some((path(name), expected.to_owned(), actual.to_owned())));
         }
         let mut copy = files.clone();
         copy.get_mut(&path("run.sh")).unwrap().0 = What::File(b"#!/bin/ls\n".to_vec());

@@ -15,12 +15,12 @@ use crate::used::{PLACE, Used};
 const WRITES_MAX: u32 = 100_000;
 /// Pairs of writes before each call, so that there is something in both volumes.
 const WRITES_BEFORE: u32 = 2;
-/// A call has come between writes if so many pairs of them were done while it went on: a machine that is busy may keep the workload from
-/// writing, and then any driver gets it right.
+/// The number of pairs of writes during a call after which it counts as made between writes. A busy machine may keep
+/// the workload from writing, and then any driver gets it right.
 const WRITES_BESIDE: u32 = 2;
 /// Group snapshots of that kind that have to be right.
 const STRADDLED: u32 = 3;
-/// The check ends after so many group snapshots.
+/// The number of group snapshots after which the check ends.
 const TRIES_MAX: u32 = 8;
 
 check! {
@@ -53,7 +53,8 @@ check! {
     }
 }
 
-/// Takes a group snapshot beside writes and looks into its members: how many pairs of writes were done while it was taken.
+/// Takes a group snapshot beside writes and looks into its members. Returns the number of pairs of writes that were
+/// done meanwhile.
 async fn taken_at_one_moment(cx: &Cx, volumes: &[NodeVolume; 2], stamp: &mut u32) -> CheckResult<u32> {
     let cx = &cx.scope();
     let used = [Used::begin(cx, &volumes[0]).await?, Used::begin(cx, &volumes[1]).await?];

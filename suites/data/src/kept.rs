@@ -6,9 +6,9 @@ use csi_harness::prelude::*;
 use csi_harness::resources::contents::Found;
 use csi_harness::resources::workload::whereabouts;
 
-use crate::used::{Used, write_told};
+use crate::used::{Used, describe_write};
 
-/// What a workload meets that is given something else than its volume.
+/// The violation that a workload gets something other than its volume.
 fn no_volume(cx: &Cx, message: &str) -> Violation {
     Violation::new(message).of(match cx.access() {
         AccessType::Block => &req::NODE_PUBLISH_026,
@@ -32,7 +32,7 @@ async fn holds(cx: &Cx, used: &Used, stamp: u32, otherwise: &str) -> CheckResult
     }
     let actual = found.map_or_else(|error| error.to_string(), |found| found.to_string());
     let actual = format!("{actual}, at {}", whereabouts(used.path()));
-    Err(no_volume(cx, otherwise).expected(write_told(stamp)).actual(actual).into())
+    Err(no_volume(cx, otherwise).expected(describe_write(stamp)).actual(actual).into())
 }
 
 check! {

@@ -1,5 +1,5 @@
-//! What workloads find in volumes: the checks publish them, write, read and measure what is mounted, as a pod would. They run
-//! as root where the driver's mounts can be seen, and are skipped elsewhere.
+//! Checks of the content of volumes: they publish volumes and write, read and measure what is mounted, as a pod would.
+//! They run as root where the driver's mounts can be seen, and are skipped elsewhere.
 
 mod as_asked;
 mod copies;

@@ -46,14 +46,14 @@ check! {
             "the mount does not show volume_mount_group";
             of: &req::MSG_VOLCAP_005,
             expected: format!("group {GROUP}, by an option of the mount, of the directory, or of a new file"),
-            actual: look.told()
+            actual: look.described()
         );
         ensure!(
             look.file.0 == GROUP && look.file.1 & GROUP_READS_AND_WRITES == GROUP_READS_AND_WRITES,
             "a new file is not for the group to read and write";
             of: &req::MSG_VOLCAP_006,
             expected: format!("group {GROUP}, with the bits {GROUP_READS_AND_WRITES:#o}"),
-            actual: look.told()
+            actual: look.described()
         );
         used.end().await
     }
@@ -62,7 +62,7 @@ check! {
 /// Group and permissions.
 type Access = (u32, u32);
 
-/// What can be seen of the group.
+/// The group and permissions that are seen.
 #[derive(Debug)]
 struct Look {
     by_option: bool,
@@ -85,7 +85,7 @@ impl Look {
         Ok(Look { by_option, directory: access(directory)?, file: access(&file)? })
     }
 
-    fn told(&self) -> String {
+    fn described(&self) -> String {
         let ((directory, of_directory), (file, of_file)) = (self.directory, self.file);
         format!(
             "the directory is of group {directory} ({of_directory:#o}), a new file of group {file} ({of_file:#o}), {}",

@@ -1,4 +1,4 @@
-//! What is mounted for a volume goes with it.
+//! Checks that mounts for a volume go away with it.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -7,20 +7,20 @@ use csi_harness::prelude::*;
 use csi_harness::resources::workload::play;
 use csi_harness::spec::requirements::Requirement;
 
-use crate::used::{Used, write_told};
+use crate::used::{Used, describe_write};
 
-/// How often a call is made, as by a kubelet that was started again.
+/// The number of times that a call is made, as by a kubelet that was started again.
 const TIMES: usize = 3;
-/// What the kernel writes in another way into its table of mounts, what some programs take for the end of a name, and what takes
-/// two bytes.
+/// Characters that the kernel escapes in its table of mounts, that some programs take for the end of a name, and that
+/// take two bytes.
 const UNUSUAL: &str = "a b\tc\\d#é";
 
 /// A path at which the driver has mounted something.
 struct Point<'a> {
     cx: &'a Cx,
     path: &'a str,
-    /// What it is for.
-    told: &'static str,
+    /// The word for it in messages.
+    name: &'static str,
 }
 
 impl Point<'_> {
@@ -29,7 +29,7 @@ impl Point<'_> {
     async fn is_seen(&self) -> CheckResult {
         match self.cx.shares_files_with_driver().await && self.cx.sees_published(self.path) {
             true => Ok(()),
-            false => Err(Stop::skip(format!("these tests see nothing mounted at the {} path", self.told))),
+            false => Err(Stop::skip(format!("these tests see nothing mounted at the {} path", self.name))),
         }
     }
 
@@ -41,7 +41,7 @@ impl Point<'_> {
         let answer = undone.as_ref().err().map_or_else(|| "OK".to_owned(), Refused::to_string);
         ensure!(
             left == 0,
-            "something is still mounted at the {} path after the call that undoes it", self.told;
+            "something is still mounted at the {} path after the call that undoes it", self.name;
             of: rule,
             expected: "OK, and nothing mounted: the calls before are undone",
             actual: format!("{:?} is in the mount table {left} times; the call was answered with {answer}", self.path)
@@ -73,13 +73,13 @@ check! {
         for _ in 0..TIMES {
             cx.node_publish(cx.publish_request(&staged, &target_path)).setup("a published volume").await?;
         }
-        let target = Point { cx, path: &target_path, told: "target" };
+        let target = Point { cx, path: &target_path, name: "target" };
         target.is_seen().await?;
         let undone = cx.node_unpublish(volume_id, &target_path).await.any_answer()?;
         target.is_free(&undone, &req::NODE_UNPUBLISH_002)?;
         if !staging_path.is_empty() {
             let undone = cx.node_unstage(volume_id, staging_path).await.any_answer()?;
-            Point { cx, path: staging_path, told: "staging" }.is_free(&undone, &req::NODE_UNSTAGE_002)?;
+            Point { cx, path: staging_path, name: "staging" }.is_free(&undone, &req::NODE_UNSTAGE_002)?;
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ check! {
         let path = path.to_string_lossy();
         let published = cx.node_publish(cx.publish_request(&staged, &path)).once().await;
         published.or_skip("such a path may be rejected")?;
-        let point = Point { cx, path: &path, told: "target" };
+        let point = Point { cx, path: &path, name: "target" };
         point.is_seen().await?;
         let undone = cx.node_unpublish(&staged.attached.volume.id, &path).await.any_answer()?;
         point.is_free(&undone, &req::NODE_UNPUBLISH_002)
@@ -136,7 +136,7 @@ check! {
             Ok(done) => Ok(done),
             Err(_) => cx.node_unpublish(&volume.id, &path).await.any_answer()?,
         };
-        Point { cx, path: &path, told: "target" }.is_free(&undone, &req::NODE_UNPUBLISH_002)?;
+        Point { cx, path: &path, name: "target" }.is_free(&undone, &req::NODE_UNPUBLISH_002)?;
         used.end().await?;
         let again = Used::begin(cx, &volume).await?;
         let found = again.read().await?;
@@ -144,7 +144,7 @@ check! {
             found.number() == Some(1),
             "what was written is not in the volume any more after it was unpublished while a file of it was open";
             of: &req::NODE_UNPUBLISH_002,
-            expected: write_told(1),
+            expected: describe_write(1),
             actual: found
         );
         again.end().await

@@ -1,4 +1,5 @@
-//! What is published for reading cannot be written to. Judged by trying: options of a mount say nothing of the export behind.
+//! Checks that volumes published for reading cannot be written to. This is tried, because mount options do not show the
+//! options of an export behind the mount.
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
@@ -8,7 +9,7 @@ use crate::used::{Usage, Used};
 /// Tries to write to a volume in which something is. Returns the volume, which is not in use any more.
 async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) -> CheckResult<NodeVolume> {
     let volume = cx.node_volume().await?;
-    // It has a file system now, which nobody could make any more.
+    // This first use makes a file system, which is not possible later.
     let used = Used::begin(cx, &volume).await?;
     used.write(1).await?;
     used.end().await?;

@@ -1,5 +1,5 @@
-//! What is in volumes through sequences of calls, each read judged by the model of the stateful suites. What fails is made as
-//! short as it can be.
+//! Plays sequences of calls about the content of volumes, each read judged by the model of the stateful suites. A
+//! failing sequence is made as short as possible.
 
 use csi_harness::prelude::*;
 use csi_suite_stateful::contents;

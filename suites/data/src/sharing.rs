@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use crate::used::{Usage, Used, write_told};
+use crate::used::{Usage, Used, describe_write};
 
 check! {
     /// Two pods of one node share their files. The newer mode says so; without it, it is as the driver likes.
@@ -24,7 +24,7 @@ check! {
                 found.number() == Some(stamp),
                 "a workload does not see what another one has written to their volume";
                 of: &req::MSG_VOLCAP_009,
-                expected: write_told(stamp),
+                expected: describe_write(stamp),
                 actual: found
             );
         }
@@ -66,12 +66,12 @@ check! {
             actual: written.err().map_or_else(String::new, |error| error.to_string())
         );
         let found = reader.read().await?;
-        // Nothing says what a second workload of a volume for one writer sees.
+        // The specification does not say what a second workload of a volume for one writer sees.
         ensure!(
             !is_for_several || found.number() == Some(2),
             "a workload that only reads does not see what another one has written to their volume";
             of: &req::MSG_VOLCAP_009,
-            expected: write_told(2),
+            expected: describe_write(2),
             actual: found
         );
         writer.end().await

@@ -12,10 +12,10 @@ use csi_ops::volume::TrackedVolume;
 
 /// The place that most checks write to.
 pub(crate) const PLACE: WriteLocation = WriteLocation::of_one_block(0);
-/// A file system has so much less than the volume, in percent, at the most: tables, journals, what is kept for root.
+/// The largest overhead of a file system, in percent of the volume: tables, journals, and space reserved for root.
 const OVERHEAD_PERCENT_MAX: u64 = 50;
 
-/// How a volume is used.
+/// The capability and the flags with which a volume is used.
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
     pub(crate) capability: v1::VolumeCapability,
@@ -26,7 +26,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// As a check uses a volume that does not care.
+    /// The usage of a check for which the usage does not matter.
     pub(crate) fn plain(cx: &Cx) -> Usage {
         Usage::with(cx.capability())
     }
@@ -54,7 +54,7 @@ impl Used {
     }
 
     /// # Errors
-    /// The same.
+    /// Broken if a call is rejected; skip where the tests do not see what is mounted.
     pub(crate) fn begin_with<'a>(
         cx: &'a Cx,
         volume: &'a NodeVolume,
@@ -125,7 +125,7 @@ impl Used {
         self.cx.undo().await
     }
 
-    /// Where it is published.
+    /// The target path at which it is published.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -150,12 +150,12 @@ impl Used {
         play(move || workload::write(&path, PLACE, &stamp)).await
     }
 
-    /// What says that a write is of this volume.
+    /// The stamp of a write to this volume.
     pub(crate) fn stamp(&self, number: u32) -> Stamp {
         Stamp { run: 0, volume: self.volume.volume.id.clone(), number }
     }
 
-    /// What is where these checks write to.
+    /// Reads the place that these checks write to.
     ///
     /// # Errors
     /// Broken if it cannot be read.
@@ -164,7 +164,7 @@ impl Used {
         read.map_err(|error| Stop::broken(format!("failed to read the volume: {error}")))
     }
 
-    /// The same, if it can be read.
+    /// Reads the place that these checks write to. The inner error is the volume's.
     pub(crate) async fn try_to_read(&self) -> CheckResult<io::Result<Found>> {
         let path = self.path.clone();
         play(move || workload::read(&path, PLACE)).await
@@ -185,7 +185,7 @@ impl Used {
         Ok(is_its_own.then_some(found))
     }
 
-    /// Asks what the driver measures of it.
+    /// The request for statistics of the volume.
     pub(crate) fn stats_request(&self) -> v1::NodeGetVolumeStatsRequest {
         v1::NodeGetVolumeStatsRequest {
             volume_id: self.volume.volume.id.clone(),
@@ -194,7 +194,7 @@ impl Used {
         }
     }
 
-    /// Fills so much of its file system with a file.
+    /// Fills this much of its file system with a file.
     ///
     /// # Errors
     /// Broken if it cannot be written.
@@ -220,6 +220,6 @@ impl Used {
 }
 
 /// A write that has to be there, for people.
-pub(crate) fn write_told(number: u32) -> String {
+pub(crate) fn describe_write(number: u32) -> String {
     format!("write {number}")
 }

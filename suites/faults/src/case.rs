@@ -15,7 +15,7 @@ pub const KEY: &str = "csi-sanity-fault-case";
 const FORM: u32 = 1;
 /// Largest file that is read, in bytes.
 const CASE_BYTES_MAX: u64 = 4 << 20;
-/// Files of a folder that are read at the most.
+/// Largest number of files of a folder that are read.
 const FILES_MAX: usize = 1_000;
 
 /// A failing fault.
@@ -25,21 +25,20 @@ pub struct Case {
     csi_sanity_fault_case: u32,
     /// The label of the check that found it.
     check: String,
-    /// What is broken.
     pub(crate) fault: Fault,
-    /// The same in words.
+    /// The fault, in words.
     broken: String,
     /// The rule that was broken.
     requirement: String,
-    /// How, as one sentence.
+    /// The violation, as one sentence.
     message: String,
     /// What a right driver does.
     expected: String,
-    /// What this driver did.
+    /// The behaviour of this driver.
     actual: String,
     /// Name and version of the driver on which it was found.
     driver: String,
-    /// The calls and what came of them, in words.
+    /// The calls and their ends, in words.
     calls: Vec<String>,
 }
 
@@ -91,7 +90,7 @@ impl Case {
 
     /// Writes the case into a folder, and says where it is, or why it is not there.
     pub(crate) fn store_in(&self, folder: &Path) -> String {
-        stored::told(self.store(folder))
+        stored::message(self.store(folder))
     }
 
     fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
@@ -114,10 +113,10 @@ impl Case {
     }
 }
 
-/// The cases that a check tries first: the one that is replayed, and nothing else then, or those that earlier runs have stored of it.
+/// The cases that a check tries first: only the replayed case, or those that earlier runs of the check have stored.
 ///
 /// # Errors
-/// Skip where a case of another check is replayed; broken if a file cannot be read.
+/// Skip if a case of another check is replayed; broken if a file cannot be read.
 pub(crate) fn of_check(cx: &Cx) -> CheckResult<Vec<(PathBuf, Case)>> {
     let effort = &cx.config().effort;
     let unread = |error| Stop::broken(csi_harness::text::error::error_chain(&error));

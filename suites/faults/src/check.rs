@@ -24,7 +24,7 @@ use crate::rules::*;
 use crate::search::Search;
 use crate::trial::{plainly, without_fault};
 
-/// What a fault can show of a driver.
+/// The rules that a driver may break because of a fault.
 static RULES: &[&Requirement] = &[
     &FAULT_DATA_001,
     &FAULT_DONE_001,
@@ -274,15 +274,15 @@ async fn devices_for(search: &Search<'_>) -> CheckResult<Vec<&'static FileSystem
         }
     }
     lacks.dedup();
-    let told = |why: String| {
+    let message = |why: String| {
         format!(
             "kernel file systems are not tested for a loss of power, which needs device-mapper and dmsetup: {why}"
         )
     };
     match lacks.is_empty() {
         true => {}
-        false if search.is_named() => return Err(Stop::skip(told(lacks.join("; ")))),
-        false => search.cx.note(told(lacks.join("; "))),
+        false if search.is_named() => return Err(Stop::skip(message(lacks.join("; ")))),
+        false => search.cx.note(message(lacks.join("; "))),
     }
     Ok(devices)
 }
@@ -342,7 +342,7 @@ async fn try_all(
     ended
 }
 
-/// Why nobody but root can lead a life, once a check has found that out: the others need not wait for it.
+/// The reason why only root can lead a life, once a check has found that out, so that other checks fail at once.
 #[derive(Default)]
 struct Obstacle(Mutex<Option<String>>);
 
@@ -435,7 +435,7 @@ async fn plain_life(cx: &Cx, injector: &mut dyn Injector) -> CheckResult<(Plan, 
     Ok((plan, places))
 }
 
-/// What a life without any fault leaves, now that it is known where to look.
+/// The remains of a life without faults, now that it is known where to look.
 async fn left_of_a_plain_life(cx: &Cx, plan: &Plan, places: &Places) -> CheckResult<Vec<String>> {
     let before = Look::take(cx, places).await;
     let scope = cx.scope();

@@ -1,4 +1,4 @@
-//! What can be found of a volume, and how it is said that it is not as it has to be.
+//! Compares a volume with its expected state, and words the violations.
 
 use std::path::PathBuf;
 
@@ -66,20 +66,20 @@ pub(crate) async fn is_known(cx: &Cx, id: &str, context: &Pairs, after: &str) ->
 ///
 /// # Errors
 /// A violation if something is mounted there, which is taken away.
-pub(crate) fn is_free(cx: &Cx, path: &str, told: &str, rule: &'static Requirement) -> CheckResult {
+pub(crate) fn is_free(cx: &Cx, path: &str, name: &str, rule: &'static Requirement) -> CheckResult {
     let left = cx.mounts_at(path);
     if left == 0 {
         return Ok(());
     }
     cx.unmount_below([path])?;
-    Err(Violation::new(format!("OK was returned, but something is still mounted at the {told} path"))
+    Err(Violation::new(format!("OK was returned, but something is still mounted at the {name} path"))
         .of(rule)
         .expected("an error, so that the caller retries, or nothing mounted there")
         .actual(format!("{path:?} is in the mount table {left} times"))
         .into())
 }
 
-/// What a workload writes to a volume of this name.
+/// The write of a workload to a volume of this name.
 pub(crate) fn stamp(volume: &str) -> Stamp {
     Stamp { run: workload::new_run(), volume: volume.to_owned(), number: 1 }
 }

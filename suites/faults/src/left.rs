@@ -1,5 +1,6 @@
-//! What is left of a volume after its life: mounts, loop devices, files beside those of the driver, and volumes in its list. Only where
-//! the driver was seen to put such, so that nobody else's are taken for its own.
+//! Finds the remains of a volume after its life: mounts, loop devices, files beside those of the driver, and volumes in
+//! its list. It only looks at places that the driver was seen to use, so that objects of other programs are not taken
+//! for the driver's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,34 +14,34 @@ use csi_harness::resources::mounts;
 const ENTRIES_MAX: usize = 10_000;
 /// Leftovers that are named.
 const NAMED_MAX: usize = 4;
-/// Where a driver puts what it makes.
+/// Places where a driver puts its mounts and files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     /// Whatever is mounted below these is its.
     mounts: BTreeSet<PathBuf>,
     /// Loop devices on files below these are its.
     images: BTreeSet<PathBuf>,
-    /// What comes to be in these is its.
+    /// New entries of these belong to the driver.
     directories: BTreeSet<PathBuf>,
 }
 
-/// What is there at one time.
+/// The objects that exist at one time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Look {
     there: BTreeSet<String>,
-    /// Where something is mounted, whoever did it.
+    /// All mount points, whoever made them.
     points: BTreeSet<PathBuf>,
 }
 
 impl Places {
-    /// Those of the tests, in which nobody else has any business.
+    /// The places of the tests, which no other program uses.
     pub(crate) fn of_tests(cx: &Cx, staging_path: &str) -> Places {
         let staging = Path::new(staging_path).parent().filter(|_| !staging_path.is_empty());
         let mounts = [Some(cx.kubelet_dir()), staging].into_iter().flatten().map(Path::to_owned).collect();
         Places { mounts, ..Places::default() }
     }
 
-    /// Learns it from the device that is behind a path where a volume is: others may attach and mount at the same time.
+    /// Learns a place from the device behind a path of a volume: other programs may attach and mount meanwhile.
     pub(crate) fn learn_behind(&mut self, path: &str) {
         let devices: BTreeSet<String> = mounts::at(Path::new(path)).iter().filter_map(loop_device).collect();
         let files = mounts::loops().into_iter().filter(|(device, _)| devices.contains(device));
@@ -54,7 +55,7 @@ impl Places {
         self.directories.extend(paths.into_iter().filter_map(|path| own_parent(&path)).filter(is_its));
     }
 
-    /// Where the tests have volumes mounted.
+    /// The directories below which the tests have volumes mounted.
     pub(crate) fn mounts(&self) -> impl Iterator<Item = &Path> {
         self.mounts.iter().map(PathBuf::as_path)
     }
@@ -86,7 +87,7 @@ impl Places {
     }
 }
 
-/// Whether something that is left is a directory with nothing in it.
+/// Returns true if an object that is left is an empty directory.
 pub(crate) fn is_empty_directory(left: &str) -> bool {
     let entries = file(left).and_then(|path| fs::read_dir(path).ok());
     entries.is_some_and(|mut entries| entries.next().is_none())
@@ -98,13 +99,13 @@ fn file(left: &str) -> Option<PathBuf> {
 }
 
 impl Look {
-    /// Looks around.
+    /// Looks at all places.
     pub(crate) async fn take(cx: &Cx, places: &Places) -> Look {
         let below = |path: &Path, dirs: &BTreeSet<PathBuf>| dirs.iter().any(|dir| path.starts_with(dir));
         let points = BTreeSet::from_iter(mounts::points());
         let of_tests = points.iter().filter(|point| below(point, &places.mounts));
         let mut there = BTreeSet::from_iter(of_tests.map(|point| mount(point)));
-        // The device of a volume that was given back and is had again may be another one.
+        // A volume that was given back and published again may have another device.
         let mut devices_of = BTreeMap::<String, u32>::new();
         for file in mounts::loops().into_values().filter(|file| below(Path::new(file), &places.images)) {
             let devices = devices_of.entry(file.clone()).or_default();
@@ -124,15 +125,15 @@ impl Look {
         Look { there, points }
     }
 
-    /// What has come to be since the other one. A file at or below something that was mounted meanwhile is told as the mount: it is no
-    /// file of the driver's.
+    /// The new objects since another look. A file at or below a new mount point is listed as the mount: it is no file
+    /// of the driver's.
     pub(crate) fn since(&self, before: &Look) -> Vec<String> {
         let mounted: Vec<&PathBuf> = self.points.difference(&before.points).collect();
-        let told = |left: &String| {
+        let as_mount = |left: &String| {
             let over = file(left).and_then(|path| mounted.iter().find(|point| path.starts_with(point)));
             over.map_or_else(|| left.clone(), |point| mount(point))
         };
-        let left: BTreeSet<String> = self.there.difference(&before.there).map(told).collect();
+        let left: BTreeSet<String> = self.there.difference(&before.there).map(as_mount).collect();
         left.into_iter().collect()
     }
 }
@@ -141,8 +142,8 @@ fn mount(point: &Path) -> String {
     format!("mount {}", point.display())
 }
 
-/// So many of them as can be read.
-pub(crate) fn told(left: &[String]) -> String {
+/// The first of them, and the number of the others.
+pub(crate) fn listed(left: &[String]) -> String {
     let more = left.len().saturating_sub(NAMED_MAX);
     let named = left[..left.len() - more].join(", ");
     if more == 0 { named } else { format!("{named}, and {more} more") }
@@ -170,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_a_mount_that_stays_is_told_as_the_mount() {
+    fn what_lies_in_a_mount_that_stays_is_listed_as_the_mount() {
         let before = look(&["file /share/old"], &["/", "/state"]);
         for (there, points, left) in [
             // The directory that it is mounted at is new, too.
             (&["file /share/new"][..], &["/", "/state", "/share/new"][..], &["mount /share/new"][..]),
             // The files of an export.
             (&["file /share/a", "file /share/b"], &["/", "/state", "/share"], &["mount /share"]),
-            // That was mounted all the time.
+            // This was mounted before and after.
             (&["file /state/a"], &["/", "/state"], &["file /state/a"]),
             (&["file /share/old", "file /share/new"], &["/", "/share/old"], &["file /share/new"]),
         ] {

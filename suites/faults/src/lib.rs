@@ -1,9 +1,9 @@
-//! What a driver does while its world breaks, and after it has healed: a volume is led through its whole life, again and again, and
-//! each time one thing fails at one place of it.
+//! Checks of a driver while its environment fails, and after it has recovered: a volume is led through its whole life
+//! repeatedly, and each time one thing fails at one place of it.
 //!
-//! A [`Fault`] is a value: an injector, a step of the volume's life, a place and a way to break. Each [`injector`](csi_nemesis::injector) is a file that knows which
-//! faults a driver can meet, breaks and heals; [`trial`] judges a life with faults, whatever the injector; [`search`] decides which faults are
-//! tried, and confirms what goes wrong.
+//! A [`Fault`] is a value: an injector, a step of the volume's life, a place and a way to break. Each
+//! [`injector`](csi_nemesis::injector) is a file that knows which faults a driver can meet, breaks and heals; [`trial`]
+//! judges a life with faults, whatever the injector; [`search`] decides which faults are tried, and confirms failures.
 
 pub mod case;
 mod check;

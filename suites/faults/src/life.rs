@@ -16,22 +16,22 @@ use crate::found;
 
 /// The place where the workload writes.
 const PLACE: WriteLocation = WriteLocation::near(0);
-/// How long a call is repeated until it is done, where nothing is broken any more and the user says nothing else.
+/// The time for which a call is repeated once nothing is broken any more, unless the user sets another.
 const CONVERGES_IN: Duration = Duration::from_secs(20);
 /// Pauses between two tries.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 
-/// What a life without any fault has shown of a driver.
+/// Facts about a driver that a life without faults has shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     /// The steps that it has.
     pub(crate) steps: Vec<Step>,
-    /// Whether the tests see what is published.
+    /// True if the tests see what is published.
     pub(crate) sees: bool,
-    /// Whether something is mounted at the staging path then.
+    /// True if something is mounted at the staging path then.
     pub(crate) mounts_staging: bool,
-    /// By how much the volume that the workload sees has become larger, in bytes; `None` where that cannot be seen, as in a file system
-    /// that volumes share.
+    /// The number of bytes by which the volume that the workload sees has grown; `None` if that cannot be seen, as in a
+    /// file system that volumes share.
     pub(crate) grows_by: Option<u64>,
     /// True if a restored volume can be published, so that its data can be read.
     pub(crate) uses_copies: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Plan {
 pub(crate) struct Life {
     cx: Cx,
     volume: TrackedVolume,
-    /// A step is repeated with the same request.
+    /// The request of each step: a repetition sends an equal one.
     requests: BTreeMap<Step, Request>,
     /// The volume created from the snapshot.
     restored: Option<v1::Volume>,
@@ -92,7 +92,7 @@ impl Life {
         &self.volume.staging_path
     }
 
-    /// Whether the step says that there is nothing to do.
+    /// Returns true if there is nothing to do in the step.
     fn is_idle(&self, step: Step) -> bool {
         let node_grows =
             self.volume.expanded.as_ref().is_none_or(|expanded| expanded.node_expansion_required);
@@ -102,26 +102,26 @@ impl Life {
     /// Makes the call once.
     pub(crate) async fn call(&mut self, step: Step) -> CheckResult<Answer<()>> {
         let answer = self.send(step).await?;
-        let told = match &answer {
+        let ended = match &answer {
             Answer::Ok(()) => "OK".to_owned(),
             Answer::Refused(refused) => refused.to_string(),
             Answer::Unknown(why) => why.to_string(),
         };
-        self.note(format!("{} → {told}", step.rpc()));
+        self.note(format!("{} → {ended}", step.rpc()));
         Ok(answer)
     }
 
-    /// Adds a line for people. One that is the same as the one before is counted with it.
+    /// Adds a line for people. A line that equals the one before is counted with it.
     fn note(&mut self, line: String) {
         let (same, times) = &mut self.noted;
-        let told = |line: &str, times: u32| match times {
+        let counted = |line: &str, times: u32| match times {
             1 => line.to_owned(),
             _ => format!("{line} ({times} times)"),
         };
-        match self.lines.last_mut().filter(|last| *same == line && **last == told(same, *times)) {
+        match self.lines.last_mut().filter(|last| *same == line && **last == counted(same, *times)) {
             Some(last) => {
                 *times += 1;
-                *last = told(same, *times);
+                *last = counted(same, *times);
             }
             None => {
                 self.lines.push(line.clone());
@@ -177,7 +177,7 @@ impl Life {
         }))
     }
 
-    /// Keeps a response. The same request makes one volume, however often it is made.
+    /// Keeps a response. Equal requests make one volume, however often they are sent.
     fn record(&mut self, step: Step, response: Response) -> CheckResult {
         match (step, response) {
             (Step::Restore, Response::Volume(restored)) => self.restored = Some(restored),
@@ -199,7 +199,7 @@ impl Life {
         Ok(())
     }
 
-    /// Returns for how long a call is repeated at the most: for this time, or for the full one if that is shorter or this is `None`.
+    /// The time for which a call is repeated: this one, or the full one if that is shorter or this is `None`.
     pub(crate) fn converges_in(&self, limit: Option<Duration>) -> Duration {
         let settle_ms = self.cx.config().time_limits.settle_ms;
         let full = settle_ms.map_or(CONVERGES_IN, Duration::from_millis);
@@ -234,7 +234,7 @@ impl Life {
         }
     }
 
-    /// Looks whether a step that was answered with OK has done its work, as far as it can be seen.
+    /// Checks that a step that was answered with OK has done its work, as far as that can be seen.
     ///
     /// # Errors
     /// A violation if it has not.
@@ -332,7 +332,7 @@ impl Life {
         Err(found::not_done("each call that expands the volume", &small).into())
     }
 
-    /// By how much what the workload sees has become larger.
+    /// The number of bytes by which the volume that the workload sees has grown.
     pub(crate) async fn has_grown_by(&self) -> Option<u64> {
         let by = self.size_bytes().await?.checked_sub(self.first_bytes?)?;
         (by > self.first_bytes? / 4).then_some(by)
@@ -345,7 +345,7 @@ impl Life {
     }
 }
 
-/// True for a code that says that the request is wrong: the same request will not succeed later either.
+/// True for a code that says that the request is wrong: an equal request will not succeed later either.
 fn is_final(code: Code) -> bool {
     use Code::{InvalidArgument, OutOfRange, PermissionDenied, Unauthenticated, Unimplemented};
     matches!(code, InvalidArgument | OutOfRange | PermissionDenied | Unauthenticated | Unimplemented)

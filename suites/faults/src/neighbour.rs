@@ -1,4 +1,4 @@
-//! Another volume, which is in use all the time and has nothing to do with what fails.
+//! Another volume, which is in use all the time and does not need what fails.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::rules::{FAULT_DONE_001, FAULT_HEAL_001, FAULT_OTHERS_001};
 
 /// The place where its workload has written.
 const PLACE: WriteLocation = WriteLocation::near(0);
-/// How long a call that needs nothing of what fails may take.
+/// The time limit of a call that needs nothing of what fails.
 const ANSWERED_IN: Duration = Duration::from_secs(5);
 
 /// A volume that is published.
@@ -22,7 +22,7 @@ pub(crate) struct Neighbour {
     cx: Cx,
     volume: TrackedVolume,
     sees: bool,
-    /// What its workload has written.
+    /// The write of its workload.
     stamp: Stamp,
 }
 
@@ -39,7 +39,7 @@ impl Neighbour {
         Ok(Neighbour { cx: cx.clone(), volume, sees, stamp })
     }
 
-    /// Whether its data are there.
+    /// Checks that its data are there.
     ///
     /// # Errors
     /// A violation if they are not.
@@ -69,7 +69,7 @@ impl Neighbour {
         Ok(play(move || workload::read(&path, PLACE)).await?.err().map(|error| error.to_string()))
     }
 
-    /// Whether the driver knows it after what has happened.
+    /// Checks that the driver still knows it.
     ///
     /// # Errors
     /// A violation if it does not.
@@ -77,7 +77,7 @@ impl Neighbour {
         found::is_known(&self.cx, &self.volume.volume.id, &self.volume.volume.context, after).await
     }
 
-    /// Whether it can be had on the node again, with its data, after a loss of power.
+    /// Checks that it can be staged and published again, with its data, after a loss of power.
     ///
     /// # Errors
     /// A violation if it cannot.
@@ -98,7 +98,7 @@ impl Neighbour {
         self.holds().await
     }
 
-    /// Whether a list that is given while something is broken has it: what is missing there is taken for gone.
+    /// Checks that it is in a list that is given while something is broken: a caller takes a missing volume for gone.
     ///
     /// # Errors
     /// A violation if it is not.
@@ -124,18 +124,18 @@ impl Neighbour {
         .into())
     }
 
-    /// Why a volume of another name cannot be made, now that nothing is broken any more; `None` if it can.
+    /// The reason why a volume of another name cannot be made, now that nothing is broken any more; `None` if it can.
     pub(crate) async fn is_refused_another(&self) -> Option<String> {
         let cx = self.cx.scope();
         let made = cx.create_volume(cx.create_volume_request()).await;
         let refused = refused(made.answer());
-        // What cannot be undone is told with the rest.
+        // A volume that cannot be undone is reported with the others.
         let _ = cx.undo_best_effort().await;
         refused.err()
     }
 
-    /// Whether calls are answered that need nothing of what is broken now: `None` if they are, else what is wrong. Where the driver is cut
-    /// off from what it needs, only Probe is such a call.
+    /// Checks that calls are answered that need nothing of what is broken now. Returns a violation if they are not. If
+    /// the driver is cut off from what it needs, only Probe is such a call.
     pub(crate) async fn is_served(&self, is_cut_off: bool) -> Option<Violation> {
         let validate = v1::ValidateVolumeCapabilitiesRequest {
             volume_id: self.volume.volume.id.clone(),
@@ -164,7 +164,7 @@ impl Neighbour {
     }
 }
 
-/// What a call came to that is not OK.
+/// Returns the end of a call as an error, unless it is OK.
 fn refused<T>(answer: &Answer<T>) -> Result<(), String> {
     match answer {
         Answer::Ok(_) => Ok(()),

@@ -1,16 +1,17 @@
-//! What the specification leaves unsaid of drivers whose machine fails: rules of our own. Data that are lost, and work that is said to
-//! be done and is not, bind; what kubelet and the sidecars rely on binds under their profile; the rest warns.
+//! Rules of our own for drivers whose machine fails, which the specification does not treat. Rules about lost data, and
+//! about work that is reported as done and is not, are binding; rules that kubelet and the sidecars rely on are binding
+//! under their profile; all others only warn.
 
 use csi_harness::spec::requirements::{Level, Reliance, Requirement, Testability};
 
-/// Where they are written down.
+/// The document in which these rules are written.
 const SECTION: &str = "csi-sanity's own rules, docs/faults.md";
 
 const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'static str) -> Requirement {
     Requirement { test: Testability::Restart, ..Requirement::own(SECTION, id, level, when, expect) }
 }
 
-/// Data.
+/// Data survive.
 pub static FAULT_DATA_001: Requirement = rule(
     "FAULT-DATA-001",
     Level::Must,
@@ -26,7 +27,7 @@ pub static FAULT_DONE_001: Requirement = rule(
     "it has done what it is for",
 );
 
-/// Everything comes right.
+/// Calls succeed in the end.
 pub static FAULT_HEAL_001: Requirement = rule(
     "FAULT-HEAL-001",
     Level::Should,
@@ -39,7 +40,7 @@ pub static FAULT_HEAL_001: Requirement = rule(
     place: "makes the same call again after an error, and nothing else",
 }]);
 
-/// Codes.
+/// The code fits the failure.
 pub static FAULT_CODE_001: Requirement = rule(
     "FAULT-CODE-001",
     Level::Should,
@@ -47,7 +48,7 @@ pub static FAULT_CODE_001: Requirement = rule(
     "the code does not say that the request is wrong or the call not there, and is not UNKNOWN",
 );
 
-/// Time.
+/// Calls end in time.
 pub static FAULT_TIME_001: Requirement = rule(
     "FAULT-TIME-001",
     Level::Should,
@@ -55,7 +56,7 @@ pub static FAULT_TIME_001: Requirement = rule(
     "the call is answered in time",
 );
 
-/// Others.
+/// Other objects are not affected.
 pub static FAULT_OTHERS_001: Requirement = rule(
     "FAULT-OTHERS-001",
     Level::Should,
@@ -76,7 +77,7 @@ pub static FAULT_MOUNT_001: Requirement = rule(
     place: "does not publish a volume again for a container that is still running",
 }]);
 
-/// Left behind.
+/// Nothing is left behind.
 pub static FAULT_LEFT_001: Requirement = rule(
     "FAULT-LEFT-001",
     Level::Should,

@@ -1,8 +1,8 @@
 //! Chooses the faults that a check tries, puts them in order, and confirms failures.
 //!
-//! The plain faults come first, in the same order in every run; the seed chooses those that are added to them. Most lives of a volume show
-//! nothing, so one life has a fault in each of its steps. A life that goes wrong is led again, divided, until one fault alone leads to it; what
-//! a fault alone has led to is confirmed by the same fault before it counts.
+//! The plain faults come first, in one order in every run; the seed chooses those that are added to them. Most lives of
+//! a volume show nothing, so one life has a fault in each of its steps. A life that goes wrong is led again, divided,
+//! until one fault alone leads to the failure; that fault is then repeated once more before the failure counts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ const KILLS_TO_BE_SURE: u32 = 2;
 /// Lives in which several faults led to something that none of them led to alone, and that are led again for that.
 const UNRESOLVED_MAX: usize = 4;
 
-/// The heading of several faults that have led to the same failure twice.
+/// The heading of several faults that have led to one failure twice.
 const ONLY_TOGETHER: &str = "only these faults together, in one life of a volume, lead to this:";
 /// The heading of several faults of which one or more may be to blame.
 const ANY_OF_THEM: &str =
@@ -67,7 +67,7 @@ pub(crate) struct Search<'a> {
     /// The faults that --fault names, of this check; `None` if it names none.
     wanted: Option<Vec<Fault>>,
     stored: Vec<(PathBuf, Case)>,
-    /// When no new life begins any more, however many are left.
+    /// The time after which no new life begins, however many are left.
     ceiling: Duration,
     begun: Instant,
     /// The life without faults, as the first injector has seen it.
@@ -272,7 +272,7 @@ fn lives(faults: Vec<Fault>) -> VecDeque<Vec<Try>> {
     }
 }
 
-/// Something that several faults in one life have led to, and none of them alone by now.
+/// A failure of a life with several faults, to which none of them has led alone so far.
 struct Unresolved {
     finding: Finding,
     faults: Vec<Fault>,
@@ -283,7 +283,7 @@ struct Tries<'a, 'b> {
     bench: &'a mut Bench<'b>,
     injector: &'a dyn Injector,
     reported: &'a mut Reported,
-    /// When no new life begins. What goes wrong has its own time, up to the deadline.
+    /// The time after which no new life begins. Confirming a failure may take longer, up to the deadline.
     until: Instant,
     deadline: Instant,
     /// Number of faults to try, and of all faults that the driver can meet.
@@ -293,7 +293,7 @@ struct Tries<'a, 'b> {
     tried: usize,
     met: usize,
     longest: Duration,
-    /// Why it ended before all was tried.
+    /// The reason why it ended before everything was tried.
     ended: Option<&'static str>,
 }
 
@@ -374,7 +374,7 @@ impl Tries<'_, '_> {
         let faults: Vec<Fault> = life.iter().map(|one| one.fault.clone()).collect();
         let patience = if faults.len() == 1 { Patience::Full } else { Patience::Brief };
         let lived = match self.lead(&faults, patience).await {
-            // Something else than a fault came in between; it is not to take the place of them all.
+            // Something other than a fault interfered, which must not hide the faults of this life.
             Err(Stop::Broken(_)) if life.len() > 1 && self.can_replay() => {
                 let (one, other) = halves(life);
                 queue.push_front(other);

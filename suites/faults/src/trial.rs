@@ -1,5 +1,6 @@
-//! One life of a volume in which something fails, at one step or at several one after another: the volume is led to the step, something
-//! breaks, the call is made and judged, it is healed, the call is made again, and the volume is led to its end.
+//! One life of a volume in which something fails, at one step or at several one after another: the volume is led to the
+//! step, something breaks, the call is made and judged, the fault is healed, the call is repeated, and the volume is
+//! led to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,31 +29,32 @@ use crate::rules::{
 const HUNG: Duration = Duration::from_millis(300);
 /// Pause between two looks whether a call hangs already.
 const HANGS_LOOK: Duration = Duration::from_millis(10);
-/// How long a process may take to end after it has broken its connections.
+/// The time in which a process has to end after it has broken its connections.
 const ENDS_IN: Duration = Duration::from_millis(500);
-/// How long what was healed may take until nothing of it is left: before the driver is started anew, which is waited for so that few
-/// are, and after that.
+/// The time in which effects of a healed fault have to go away: before the driver is restarted, where waiting avoids
+/// most restarts, and after that.
 const SETTLES_IN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 /// Limits in place of `SETTLES_IN` once leftovers of this driver have outlasted those, and none has ever gone late.
 const SETTLES_KNOWN_IN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
-/// What is gone after this time has gone late.
+/// An effect that goes away after this time has gone late.
 const LATE_AFTER: Duration = Duration::from_millis(200);
 /// Limits of a life with `Patience::Brief` in place of `SETTLES_IN`, once this driver was seen to leave something behind.
 const SETTLES_BRIEFLY_IN: [Duration; 2] = [Duration::from_millis(250); 2];
-/// A call is repeated for this time if it is already reported that it keeps failing after a fault in the same step.
+/// A call is repeated for this time if it is already reported that it keeps failing after a fault in this step.
 const KNOWN_TO_FAIL_IN: Duration = Duration::from_secs(1);
 /// A call is repeated for this time where no connection has to come back.
 const CONVERGES_LOCALLY_IN: Duration = Duration::from_secs(10);
-/// A call is repeated for this time if it has kept failing for the full time before, after a fault in a step of the same RPC.
+/// A call is repeated for this time if it has kept failing for the full time before, after a fault in a step of this
+/// RPC.
 const SEEN_TO_FAIL_IN: Duration = Duration::from_secs(4);
 /// A volume that is not known any more after this time is not waited for in full, if volumes of this driver were gone before.
 const SEEN_GONE_IN: Duration = Duration::from_secs(1);
-/// What has happened to a driver of which something is gone.
+/// The event after which something of a driver is gone, for messages.
 const KILLED: &str = "the driver was killed";
 /// Pauses between two looks at what is left.
 const LOOKS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 
-/// What all trials of a check have in common.
+/// The settings that all trials of a check share.
 pub(crate) struct Bench<'a> {
     pub(crate) cx: &'a Cx,
     pub(crate) plan: Plan,
@@ -65,7 +67,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) waits: Arc<FullWaits>,
 }
 
-/// What waits of the full length have shown of this driver, in all checks: they need not be repeated for every fault.
+/// Results of full-length waits for this driver, in all checks: they need not be repeated for every fault.
 #[derive(Default)]
 pub(crate) struct FullWaits(Mutex<WaitResults>);
 
@@ -111,10 +113,10 @@ pub(crate) enum Patience {
     Brief,
 }
 
-/// In place of an RPC, where it does not matter in which one something was broken.
+/// Stands for any RPC in a key, if the RPC of the fault does not matter.
 const ANY_RPC: &str = "all RPCs";
 
-/// By which the same thing is known at other places: the rule, the RPC in which something was broken, and what is wrong.
+/// The key of a failure, whatever its place: the rule, the RPC in which something was broken, and the violation.
 pub(crate) type Key = (&'static str, &'static str, String);
 
 /// The failures that were reported, with the number of faults that led to each, and those that a life with several faults has shown.
@@ -173,7 +175,7 @@ impl Reported {
     }
 }
 
-/// Something that is wrong.
+/// A violation that a life has shown.
 #[derive(Clone)]
 pub(crate) struct Finding {
     /// The fault that the driver met last.
@@ -206,7 +208,7 @@ impl Finding {
         self.violation.requirement.is_some_and(|broken| broken.id == rule.id)
     }
 
-    /// With what was broken, the calls, and what shows it again; stored as well, if the user wants that.
+    /// Adds the fault, the calls, and the command that repeats it; stores the case if the user wants that.
     pub(crate) fn full(self, cx: &Cx, injector: &dyn Injector) -> Violation {
         let Finding { fault, violation, mut lines, .. } = self;
         let broken = format!("in {}, {}", fault.step.id(), injector.describe(&fault));
@@ -234,7 +236,7 @@ impl Finding {
 pub(crate) struct Lived {
     /// Faults that the driver did not meet.
     pub(crate) unmet: Vec<Fault>,
-    /// The longest time that a call which had failed took once nothing was broken any more.
+    /// The longest time that a failed call took once nothing was broken any more.
     pub(crate) took: Duration,
     pub(crate) findings: Vec<Finding>,
 }
@@ -269,7 +271,7 @@ impl Bench<'_> {
                         injector.describe(fault)
                     )));
                 }
-                // It is said once of each RPC, and looking takes seconds where something is left.
+                // This failure is reported once for each RPC, and looking takes seconds if something is left.
                 let is_known = faults.iter().all(|fault| reported.has(fault.step, &FAULT_LEFT_001));
                 let settles_in = match patience {
                     Patience::Brief if reported.has_seen(&FAULT_LEFT_001) => SETTLES_BRIEFLY_IN,
@@ -291,11 +293,11 @@ impl Bench<'_> {
         self.cx.target().driver().is_none_or(|driver| driver.end_of_process().is_none())
     }
 
-    /// Has the driver run after a life, with an empty state if it does not start with what a fault has left. Another volume takes the place of
-    /// the one in use if that was damaged, so that the next fault is not held responsible for it.
+    /// Starts the driver after a life, with an empty state if it does not start with what a fault has left. If the
+    /// other volume in use was damaged, a new one replaces it, so that the next fault is not held responsible.
     ///
     /// # Errors
-    /// The volume that is in use meanwhile cannot be had.
+    /// The new volume in use cannot be made.
     pub(crate) async fn is_up_again(
         &mut self,
         injector: &dyn Injector,
@@ -347,15 +349,15 @@ impl Bench<'_> {
         }
     }
 
-    /// Whether nothing has come to be that stays, also when the driver is started the next time. An empty directory whose removal the power
-    /// was lost before is nobody's fault.
+    /// Checks that no new object stays, also after a restart of the driver. An empty directory does not count if the
+    /// power was lost before its removal.
     async fn is_nothing_left(
         &self,
         before: &Look,
         loses_power: bool,
         settles_in: [Duration; 2],
     ) -> CheckResult<Result<(), Violation>> {
-        // Of a driver that forgets everything it cannot be seen what it would find at its next start.
+        // A driver that forgets everything cannot be restarted to see what it finds then.
         if self.left_after(before, settles_in[0]).await.is_empty() || !self.may_kill {
             return Ok(Ok(()));
         }
@@ -372,10 +374,10 @@ impl Bench<'_> {
             .of(&FAULT_LEFT_001)
             .damage(Damage::Leak)
             .expected("no more than a life without failures leaves")
-            .actual(left::told(&left))))
+            .actual(left::listed(&left))))
     }
 
-    /// What is still there that was not before, after so long at the most.
+    /// The new objects that are still there after this time at most.
     async fn left_after(&self, before: &Look, limit: Duration) -> Vec<String> {
         let (begun, mut pause) = (Instant::now(), LOOKS[0]);
         loop {
@@ -399,13 +401,13 @@ fn after(faults: &[Fault]) -> String {
     }
 }
 
-/// What came of a call while something was broken.
+/// The result of a call while something was broken.
 enum Broke {
     /// The driver did not meet it; `is_done` is true if the call was answered with OK.
     Unmet { is_done: bool },
     /// It was done.
     Answered,
-    /// It was refused, or there was no answer.
+    /// It was refused, or got no answer.
     Open,
 }
 
@@ -567,7 +569,7 @@ impl<'a> Trial<'a> {
         Ok(Broke::Answered)
     }
 
-    /// What has happened when something is gone, in words that read after "after".
+    /// The event after which something is gone, in words that read after "after".
     fn happened(&self) -> &'static str {
         match self.traits() {
             FaultEffects { loses_power: true, .. } => "the power was lost",
@@ -576,7 +578,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// What comes after the fault, in words.
+    /// The state after the fault, in words.
     fn healed(&self) -> &'static str {
         match self.traits() {
             FaultEffects { loses_power: true, .. } => {
@@ -590,7 +592,7 @@ impl<'a> Trial<'a> {
     /// Judges what was answered while something was broken.
     async fn judge(&mut self, life: &mut Life, answer: Option<&Answer<()>>) -> CheckResult {
         if self.traits().kills {
-            // What came before the end is judged when the driver is back.
+            // The earlier steps are judged when the driver is back.
             return Ok(());
         }
         let step = self.step();
@@ -710,7 +712,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// What is to be said of a call that fails for good: nothing can be done with a volume that is gone, which was answered for.
+    /// The violation of a call that fails for good. A volume that is gone, although the driver had confirmed it, is
+    /// reported instead.
     async fn unhealed(&self, life: &Life, step: Step, what: String, expected: &str, last: String) -> Stop {
         match life.is_kept(step, self.happened()).await {
             Err(gone @ Stop::Violation(_)) => gone,
@@ -721,7 +724,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Adds to an answer that others get the same, if they do: the driver is stuck as a whole then, and not with one volume.
+    /// Adds to an answer that other volumes get an equal one, if they do: the driver is then stuck as a whole, and not
+    /// with one volume.
     async fn with_others(&self, last: String) -> String {
         match self.bench.neighbour.is_refused_another().await {
             Some(other) => format!("{last}; CreateVolume of another name fails as well: {other}"),
@@ -798,7 +802,7 @@ pub(crate) async fn plainly(life: &mut Life, step: Step, plan: &Plan) -> CheckRe
     without_fault(life.is_done(step, plan).await)
 }
 
-/// What is wrong already while nothing is broken, other checks judge.
+/// Violations while nothing is broken are left to other checks.
 pub(crate) fn without_fault(ended: CheckResult) -> CheckResult {
     match ended {
         Err(Stop::Violation(violation)) => {

@@ -15,30 +15,30 @@ pub(crate) fn copies(
     for field in message.descriptor().fields() {
         let value = message.get_field(&field);
         let present = message.has_field(&field).then_some(&*value);
-        let mut add = |told: String, value: Option<Value>| {
+        let mut add = |change: String, value: Option<Value>| {
             let mut copy = message.clone();
             match value {
                 Some(value) => copy.set_field(&field, value),
                 None => copy.clear_field(&field),
             }
-            found.push((told, copy));
+            found.push((change, copy));
         };
-        for (told, value) in of_field(&field, present) {
-            add(format!("{} {told}", field.name()), value);
+        for (change, value) in of_field(&field, present) {
+            add(format!("{} {change}", field.name()), value);
         }
         match present {
             Some(Value::Message(inner)) => {
-                for (told, copy) in copies(inner, of_field) {
-                    add(format!("{}.{told}", field.name()), Some(Value::Message(copy)));
+                for (change, copy) in copies(inner, of_field) {
+                    add(format!("{}.{change}", field.name()), Some(Value::Message(copy)));
                 }
             }
             Some(Value::List(items)) => {
                 for (at, item) in items.iter().enumerate() {
                     let Value::Message(item) = item else { continue };
-                    for (told, copy) in copies(item, of_field) {
+                    for (change, copy) in copies(item, of_field) {
                         let mut items = items.clone();
                         items[at] = Value::Message(copy);
-                        add(format!("{}[{at}].{told}", field.name()), Some(Value::List(items)));
+                        add(format!("{}[{at}].{change}", field.name()), Some(Value::List(items)));
                     }
                 }
             }
@@ -72,9 +72,9 @@ mod tests {
             None => Vec::new(),
         };
         let copies = copies(&message, &dropped);
-        let told: Vec<&str> = copies.iter().map(|(told, _)| told.as_str()).collect();
+        let change: Vec<&str> = copies.iter().map(|(change, _)| change.as_str()).collect();
         assert_eq!(
-            told,
+            change,
             [
                 "name left out",
                 "capacity_range left out",

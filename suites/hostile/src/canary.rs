@@ -91,8 +91,8 @@ impl Canary {
             Some(before) if before != look => Some(format!("{} has changed", path.display())),
             Some(_) => None,
         });
-        let told: Vec<String> = gone.chain(other).collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        let changes: Vec<String> = gone.chain(other).collect();
+        (!changes.is_empty()).then(|| changes.join(", "))
     }
 
     /// Removes the files that a driver made in the directory; files that remain are reported as leaks with the

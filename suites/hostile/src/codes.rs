@@ -49,7 +49,7 @@ impl Codes {
         self.first.get_or_insert_with(|| {
             Violation::new(format!(
                 "{} is rejected with a code for internal faults of the driver",
-                shot.told()
+                shot.described()
             ))
             .of(&HOSTILE_CODE_001)
             .expected("INVALID_ARGUMENT, or another code for faults of the caller; or OK")

@@ -51,8 +51,8 @@ impl Vitals {
             let name = if resource == Resource::Memory { "bytes of memory" } else { resource.name(false) };
             (now > before + spare).then(|| format!("{name}: {before} before, {now} now"))
         };
-        let told: Vec<String> = SPARE.into_iter().filter_map(grown).collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        let grown_resources: Vec<String> = SPARE.into_iter().filter_map(grown).collect();
+        (!grown_resources.is_empty()).then(|| grown_resources.join(", "))
     }
 }
 

@@ -37,12 +37,12 @@ enum Reading {
 /// Sends a request that makes an object through the ledger; returns `None` if the request makes none.
 async fn noted(cx: &Cx, rpc: Rpc, bytes: &[u8], reading: Reading) -> Option<Answer<Value>> {
     Some(match Facts::of(rpc)?.makes()? {
-        Resource::Volume => told(cx.create_volume(read(bytes, reading)?).once().await),
-        Resource::Snapshot => told(cx.create_snapshot(read(bytes, reading)?).once().await),
-        Resource::GroupSnapshot => told(cx.create_group_snapshot(read(bytes, reading)?).once().await),
-        Resource::Attachment => told(cx.controller_publish(read(bytes, reading)?).once().await),
-        Resource::Staging => told(cx.node_stage(read(bytes, reading)?).once().await),
-        Resource::Publication => told(cx.node_publish_hostile(read(bytes, reading)?).once().await),
+        Resource::Volume => as_json(cx.create_volume(read(bytes, reading)?).once().await),
+        Resource::Snapshot => as_json(cx.create_snapshot(read(bytes, reading)?).once().await),
+        Resource::GroupSnapshot => as_json(cx.create_group_snapshot(read(bytes, reading)?).once().await),
+        Resource::Attachment => as_json(cx.controller_publish(read(bytes, reading)?).once().await),
+        Resource::Staging => as_json(cx.node_stage(read(bytes, reading)?).once().await),
+        Resource::Publication => as_json(cx.node_publish_hostile(read(bytes, reading)?).once().await),
     })
 }
 
@@ -51,7 +51,7 @@ fn read<M: prost::Message + Default>(bytes: &[u8], reading: Reading) -> Option<M
     (reading == Reading::AsFarAsKnown || message.encoded_len() == bytes.len()).then_some(message)
 }
 
-fn told<M: prost::Name>(reply: Reply<M>) -> Answer<Value> {
+fn as_json<M: prost::Name>(reply: Reply<M>) -> Answer<Value> {
     reply.answer().as_ref().map(|message| redact::json(message))
 }
 

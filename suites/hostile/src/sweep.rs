@@ -1,4 +1,4 @@
-//! Sends hostile requests one after the other, each about the same objects and wrong in one way.
+//! Sends hostile requests one after the other, each about one set of objects and wrong in one way.
 
 use std::time::Instant;
 
@@ -56,7 +56,7 @@ pub struct Mutation {
 
 impl Mutation {
     /// Describes the request and its error in one line.
-    pub fn told(&self) -> String {
+    pub fn described(&self) -> String {
         format!("{} with {}", self.request.rpc, self.change)
     }
 }
@@ -133,7 +133,7 @@ pub async fn volley(
         for (request, mut changes) in waiting {
             let Some((change, message)) = changes.next() else { continue };
             if budget.is_over(cx, shots) {
-                left_behind.tell(cx);
+                left_behind.note(cx);
                 return Ok(());
             }
             let scope = cx.scope();
@@ -148,7 +148,7 @@ pub async fn volley(
         }
         waiting = left;
     }
-    left_behind.tell(cx);
+    left_behind.note(cx);
     match shots {
         0 => Err(Stop::skip("the driver offers nothing that such a request could be made for")),
         _ => Ok(()),
@@ -168,7 +168,7 @@ impl LeftBehind {
         self.first = self.first.take().or(why);
     }
 
-    fn tell(&self, cx: &Cx) {
+    fn note(&self, cx: &Cx) {
         if let Some(why) = &self.first {
             cx.note(format!(
                 "what {} of the requests created was not removed; the first: {why}",
@@ -183,7 +183,7 @@ impl LeftBehind {
 fn is_answered(shot: &Mutation, answer: &Answer<Value>) -> CheckResult {
     match answer {
         Answer::Ok(_) | Answer::Refused(_) | Answer::Unknown(NoAnswer::GivenUp(_)) => Ok(()),
-        Answer::Unknown(no_answer) => Err(Stop::Unanswered(format!("{}: {no_answer}", shot.told()))),
+        Answer::Unknown(no_answer) => Err(Stop::Unanswered(format!("{}: {no_answer}", shot.described()))),
     }
 }
 
@@ -194,7 +194,7 @@ fn is_answered(shot: &Mutation, answer: &Answer<Value>) -> CheckResult {
 pub fn canary_is_unchanged(canary: &Canary, shot: &Mutation, answer: &Answer<Value>) -> CheckResult {
     let Some(changed) = canary.changed() else { return Ok(()) };
     canary.sweep();
-    Err(Violation::new(format!("{} reaches files outside the driver's directory", shot.told()))
+    Err(Violation::new(format!("{} reaches files outside the driver's directory", shot.described()))
         .expected("the text is taken literally, and nothing outside the driver's directory changes")
         .actual(format!("{changed}; the call was answered with {answer}"))
         .into())

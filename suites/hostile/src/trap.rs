@@ -80,7 +80,7 @@ impl Trap {
         }
         // If this fails, the file is removed with the directory.
         let _ = std::fs::remove_file(&mark);
-        Err(Violation::new(format!("{} is run as a command", shot.told()))
+        Err(Violation::new(format!("{} is run as a command", shot.described()))
             .expected("a text that is taken literally")
             .actual(format!(
                 "the command made the file {}; the call was answered with {answer}",

@@ -97,7 +97,7 @@ impl Case {
 
     /// Writes the case into a folder, and says where it is, or why it is not there.
     pub fn store_in(&self, folder: &Path) -> String {
-        stored::told(self.store(folder))
+        stored::message(self.store(folder))
     }
 
     fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {

@@ -152,7 +152,7 @@ check! {
             cx.note("the workload does not find the file system read-only after an error");
             return user.give_back().await;
         }
-        let reported = cx.eventually(Settles::IllnessTold, || async {
+        let reported = cx.eventually(Settles::IllnessReported, || async {
             // A rejection is noticed as well.
             let reports = ask(cx, &user, &ill).await?;
             let is_known = reports.is_empty() || reports.iter().any(|report| report.problem.is_some());

@@ -86,7 +86,7 @@ impl Sampler {
             }
         }
         for growth in &rising {
-            let per_cycle = growth.resource.told(growth.per_round());
+            let per_cycle = growth.resource.amount(growth.per_round());
             let is_heap = growth.resource == Resource::Memory;
             let is_garbage = is_heap && growth.amount() < growth.before + MEMORY_BYTES_MIN;
             if (is_heap && !is_garbage) || (!is_heap && !is_confirmed) {
@@ -133,7 +133,7 @@ impl Sampler {
         for growth in found {
             let violation = Violation::new(format!(
                 "the driver grows by {} for each {}",
-                growth.resource.told(growth.per_round()),
+                growth.resource.amount(growth.per_round()),
                 cycle.name()
             ))
             .of(&LOAD_003)

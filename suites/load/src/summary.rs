@@ -37,9 +37,9 @@ fn write(text: &mut String, report: &Report) -> std::fmt::Result {
     if !report.growth.is_empty() {
         writeln!(text, "{BOLD}resources of the driver under constant load{BOLD:#}")?;
         for one in report.growth.iter().filter(|one| one.before.max(one.after) > 0) {
-            let amount = |amount: u64| one.resource.told(amount as f64).to_string();
+            let amount = |amount: u64| one.resource.amount(amount as f64).to_string();
             let grows = one.per_cycle.map_or_else(String::new, |per_cycle| {
-                format!("   {ODD}{} for each life cycle{ODD:#}", one.resource.told(per_cycle))
+                format!("   {ODD}{} for each life cycle{ODD:#}", one.resource.amount(per_cycle))
             });
             writeln!(text, "  {} → {}{grows}", amount(one.before), amount(one.after))?;
         }

@@ -11,7 +11,7 @@ use csi_ops::volume::TrackedVolume;
 /// A walk through the states of a volume, where each step has to succeed.
 struct Walk<'a> {
     cx: &'a Cx,
-    /// How often each request is sent.
+    /// The number of times that each request is sent.
     times: u32,
     volume: TrackedVolume,
 }
@@ -36,7 +36,7 @@ impl<'a> Walk<'a> {
             };
             match done {
                 Ok(response) => self.volume.record(response),
-                // The volume is in the state behind the step all the same, so the walk goes on.
+                // The volume has reached the state after this step all the same, so the walk goes on.
                 Err(stop) if nth > 0 => {
                     let stop = stop.of(created::rule_of_the_way(cx)).of_a_plain_call();
                     cx.beyond(Err(stop))?;

@@ -96,7 +96,7 @@ pub(crate) async fn staged_with(cx: &Cx, capability: v1::VolumeCapability) -> Ch
     let because = "the driver does not offer the access mode";
     let mut volume = TrackedVolume { capability, ..TrackedVolume::new(cx, NodeVolume::default()) };
     for step in [Operation::CreateVolume, Operation::ControllerPublishVolume, Operation::NodeStageVolume] {
-        // A driver that does not advertise the creation of volumes may know it all the same.
+        // A driver may support the creation of volumes without advertising it.
         if step == Operation::CreateVolume || step.is_offered(cx) {
             let request = volume.request(cx, step).await?;
             volume.record(request.send(cx).await.or_skip(because)?);

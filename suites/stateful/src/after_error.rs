@@ -66,7 +66,7 @@ check! {
     }
 }
 
-/// The operations of which malformed requests are sent, as far as the driver and the configuration offer them.
+/// The operations for which malformed requests are sent, if the driver and the configuration offer them.
 fn operations(cx: &Cx) -> Vec<Operation> {
     use Operation::*;
     let all = [

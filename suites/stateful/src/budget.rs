@@ -1,5 +1,5 @@
-//! The amount of work that a check of these suites does. It depends on the settings alone, so that a driver gets the same verdict on any
-//! machine. Time is only a ceiling.
+//! The amount of work that a check of these suites does. It depends on the settings alone, so that a driver gets one
+//! verdict on any machine. Time is only a ceiling.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use fastrand::Rng;
 /// Part of the time of a check that is left for undoing and looking twice.
 const SPARE: f64 = 0.25;
 
-/// The tries of a check: first those that are the same in every run, then random ones.
+/// The tries of a check: first those that are equal in every run, then random ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     fixed: u32,
@@ -19,7 +19,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// So many tries that are the same in every run, and so many random ones, which `--budget` multiplies.
+    /// A budget with this many tries that are equal in every run, and this many random ones, which `--budget`
+    /// multiplies.
     pub(crate) fn new(cx: &Cx, fixed: usize, random: u32) -> Budget {
         let effort = &cx.config().effort;
         let fixed = u32::try_from(fixed).unwrap_or(u32::MAX);
@@ -37,7 +38,7 @@ impl Budget {
         self.fixed.saturating_add(self.random)
     }
 
-    /// When nothing more is begun, however much is left to do.
+    /// The time after which nothing more is begun, however much is left to do.
     pub(crate) fn until(&self) -> Instant {
         self.until
     }
@@ -47,7 +48,8 @@ impl Budget {
         self.seed
     }
 
-    /// Begins another try after so many, unless the work is done or the ceiling is met. The try is shown as the progress of the check.
+    /// Begins another try after `done` of them, unless the work is done or the ceiling is met. The try is shown as the
+    /// progress of the check.
     pub(crate) fn begins(&self, cx: &Cx, what: &'static str, done: u32) -> bool {
         let begins = self.goes_on(done);
         if begins {
@@ -60,12 +62,12 @@ impl Budget {
         done < self.tries() && Instant::now() < self.until
     }
 
-    /// True if the try after so many depends on the seed of the run.
+    /// Returns true if the try after `done` of them depends on the seed of the run.
     pub(crate) fn is_random(&self, done: u32) -> bool {
         done >= self.fixed
     }
 
-    /// The random choices of the try after so many; those of a fixed one do not depend on the seed of the run.
+    /// The random choices of the try after `done` of them. Those of a fixed try do not depend on the seed of the run.
     pub(crate) fn rng(&self, done: u32) -> Rng {
         let seed = if self.is_random(done) { self.seed } else { 0 };
         Rng::with_seed(seed.wrapping_add(done.into()))
@@ -88,8 +90,9 @@ impl Budget {
     }
 }
 
-/// The rarest fault, as one in so many tries, that so many would have shown with a probability of 95 %. For many that is a
-/// third of their number, the rule of three. `None` of so few that a fault in every second try could have gone unseen.
+/// The rarest fault, as one in this many tries, that `tries` tries would have shown with a probability of 95 %. For
+/// many tries that is a third of their number, the rule of three. `None` if a fault in every second try could have gone
+/// unseen.
 fn rarest(tries: u32) -> Option<u64> {
     let unseen: f64 = 0.05;
     let per_try = 1.0 - unseen.powf(1.0 / f64::from(tries));

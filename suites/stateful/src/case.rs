@@ -35,9 +35,9 @@ const KEY: &str = "csi-sanity-case";
 pub const FORM: u32 = 1;
 /// Largest file that is read, in bytes.
 pub const CASE_BYTES_MAX: u64 = 4 << 20;
-/// Files of a folder that are read at the most.
+/// Largest number of files of a folder that are read.
 pub const FILES_MAX: usize = 1_000;
-/// Steps of a case at the most.
+/// Largest number of steps of a case.
 pub const STEPS_MAX: usize = 10_000;
 
 /// A failing case.
@@ -50,31 +50,31 @@ pub struct Case {
     pub check: String,
     /// The seed that led to it.
     pub seed: u64,
-    /// What is wrong.
+    /// The fault that the case shows.
     pub breach: BreachText,
-    /// On what it was found.
+    /// The driver on which it was found.
     pub driver: Driver,
-    /// What was appended to the names of the run, where that is part of the case.
+    /// Suffixes of the names that the run made, if they are part of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<Name, String>,
-    /// What was done to the driver meanwhile, where calls were made at the same time.
+    /// The disruptions of the driver during parallel calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disruptions: Vec<Disrupted>,
     /// The calls, by their beginning.
     pub steps: Vec<CaseStep>,
 }
 
-/// What is wrong, in words.
+/// The fault, in words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BreachText {
     /// The rule that was broken.
     pub requirement: String,
-    /// How, as one sentence.
+    /// The violation, as one sentence.
     pub message: String,
-    /// What a right driver says.
+    /// The answer of a right driver.
     pub expected: String,
-    /// What this driver said.
+    /// The answer of this driver.
     pub actual: String,
 }
 
@@ -82,11 +82,11 @@ pub struct BreachText {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Driver {
-    /// Of GetPluginInfo.
+    /// The name from GetPluginInfo.
     pub name: String,
     /// vendor_version of GetPluginInfo.
     pub version: String,
-    /// What it advertised, by the names of the protocol.
+    /// The capabilities that it advertised, by the names of the protocol.
     #[serde(with = "capabilities")]
     pub capabilities: Vec<Capability>,
 }
@@ -95,18 +95,17 @@ pub struct Driver {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CaseStep {
-    /// What was asked.
     pub call: Call,
-    /// How, if it was not simply made and its answer waited for.
+    /// The mode of the call, unless it was simply made and its answer awaited.
     #[serde(default, skip_serializing_if = "CallMode::is_once")]
     pub how: CallMode,
-    /// Who asked, where several did.
+    /// The caller, if there were several.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub worker: u16,
-    /// When it began, in microseconds from the beginning of the case.
+    /// The time of its beginning, in microseconds from the beginning of the case.
     #[serde(default)]
     pub from_us: u64,
-    /// When it ended.
+    /// The time of its end, in microseconds from the beginning of the case.
     #[serde(default)]
     pub to_us: u64,
     /// The request as it was sent, without secrets.
@@ -200,8 +199,8 @@ impl Case {
         Ok(())
     }
 
-    /// Writes the case into a folder, which is made if it is missing, and returns where it is. The same case found again
-    /// takes the place of the first.
+    /// Writes the case into a folder, which is made if it is missing, and returns its path. A case that is found again
+    /// replaces the earlier file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -211,7 +210,7 @@ impl Case {
         Ok(path)
     }
 
-    /// Whether several workers made the calls.
+    /// Returns true if several workers made the calls.
     pub fn is_concurrent(&self) -> bool {
         self.steps.iter().any(|step| step.worker != self.steps[0].worker)
     }
@@ -223,7 +222,7 @@ impl Case {
 
     /// Writes the case into a folder, and says where it is, or why it is not there.
     pub fn store_in(&self, folder: &Path) -> String {
-        stored::told(self.store(folder))
+        stored::message(self.store(folder))
     }
 
     /// The text of the file.

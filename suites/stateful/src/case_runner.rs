@@ -1,4 +1,4 @@
-//! One sequence after another, each on names of its own and undone, and what is said of the driver in the end.
+//! Runs one sequence after another, each on names of its own and undone, and reports the results in the end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,8 @@ use crate::orchestrator::{Orchestrator, Tries};
 use crate::reported::Reported;
 use crate::sequence::{Pace, PlannedStep, Sequence, case, play, reproduction};
 
-/// A sequence is made up to so many times to get to its end. Each time, one more fault that has broken it off is known.
+/// Largest number of attempts to get a sequence to its end. In each attempt, one more fault that has broken it off is
+/// known.
 const TURNS_MAX: u32 = 8;
 
 /// The sequences of one check.
@@ -30,14 +31,14 @@ pub(crate) struct CaseRunner<'a> {
     stays: Option<String>,
 }
 
-/// What a sequence showed.
+/// The result of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SequenceOutcome {
-    /// Nothing is wrong.
+    /// No fault was met.
     Passed,
-    /// Nothing but faults that are told.
+    /// It shows only faults that are reported already.
     KnownFault,
-    /// A fault that was not told before.
+    /// It shows a fault that was not reported before.
     NewFault,
 }
 
@@ -55,17 +56,18 @@ impl<'a> CaseRunner<'a> {
         CaseRunner { cx, probed, profile: probed.profile(cx), seed, reported: Reported::new(cx), stays: None }
     }
 
-    /// What was told so far.
+    /// The faults that were reported so far.
     pub(crate) fn reported(&self) -> &Reported {
         &self.reported
     }
 
-    /// Begins another sequence of the check after so many, unless there is enough to report or the budget is used up.
+    /// Begins another sequence of the check after `done` of them, unless there is enough to report or the budget is
+    /// used up.
     pub(crate) fn begins(&self, budget: &Budget, done: u32) -> bool {
         self.reported.goes_on() && budget.begins(self.cx, "sequence", done)
     }
 
-    /// Makes the sequence of the check that comes after so many.
+    /// Makes the sequence of the check that comes after `done` of them.
     ///
     /// # Errors
     /// Broken if a path cannot be made; a violation if a driver that was ended does not come back.
@@ -140,10 +142,11 @@ impl<'a> CaseRunner<'a> {
         Ok((outcome, false))
     }
 
-    /// Says what was met again.
+    /// Notes the faults that were met again.
     ///
     /// # Errors
-    /// A fault that another check tells, if nothing else is to be said; broken if something could not be undone and no fault says why.
+    /// A fault that another check reports, if there is nothing else to report; broken if something could not be undone
+    /// and no fault explains it.
     pub(crate) fn end(self) -> CheckResult {
         match self.stays {
             Some(why) if self.reported.is_all_right() => Err(Stop::broken(why)),
@@ -183,7 +186,7 @@ impl<'a> CaseRunner<'a> {
         Box::pin(async move {
             let sequence = play(&orchestrator, &self.profile, pace, items).await?;
             let left = scope.undo_best_effort().await;
-            // Where a rule is broken, that what it left cannot be undone comes second.
+            // If a rule is broken, that is reported, and not that something could not be undone.
             Ok(Sequence { left: left.filter(|_| sequence.breach.is_none()), ..sequence })
         })
     }

@@ -1,4 +1,4 @@
-//! The concurrency suite: many callers at the same time, and afterwards the question whether any order of their calls
+//! The concurrency suite: many callers make calls in parallel, and then a search decides if any order of their calls
 //! explains the answers.
 
 mod pairs;
@@ -17,11 +17,11 @@ use crate::reported::{Reported, reported_by_other_check};
 use crate::resource_usage::{self, ResourceUsage};
 use crate::rules::AT_ONCE;
 
-/// Callers at the same time.
+/// Callers that work in parallel.
 const WORKERS: u16 = 8;
 /// Calls on one name space.
 const ROUND_CALLS: u32 = 100;
-/// Volumes that pairs of callers use at the same time.
+/// Volumes that pairs of callers use in parallel.
 const LANES: u16 = 4;
 /// Pairs of calls in each lane of a round.
 const LANE_PAIRS: u32 = 10;
@@ -74,7 +74,7 @@ check! {
     }
 }
 
-/// What is called at the same time.
+/// The calls that are made in parallel.
 #[derive(Clone, Copy)]
 enum Calls {
     OfManyWorkers,
@@ -82,7 +82,7 @@ enum Calls {
 }
 
 impl Calls {
-    /// Calls of one round at the most.
+    /// Largest number of calls of one round.
     fn of_a_round(self) -> u32 {
         match self {
             Calls::OfManyWorkers => ROUND_CALLS,
@@ -115,41 +115,41 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
     let planned = cx.config().effort.operations.div_ceil(number);
     let fixed = planned.div_ceil(2);
     let budget = Budget::new(cx, usize::try_from(fixed).unwrap_or(usize::MAX), planned - fixed);
-    let (mut told, mut rounds) = (Reported::new(cx), 0);
+    let (mut reported, mut rounds) = (Reported::new(cx), 0);
     let before = ResourceUsage::before(cx, &probed).await?;
-    while told.goes_on() && budget.begins(cx, "round", rounds) {
+    while reported.goes_on() && budget.begins(cx, "round", rounds) {
         let scope = cx.scope();
         let seed = budget.rng(rounds).u64(..);
-        told.is_random(budget.is_random(rounds));
+        reported.is_random(budget.is_random(rounds));
         let recorder = Recorder::new(&scope, &probed);
         calls.make(&recorder, &probed, seed, &budget).await?;
         rounds += 1;
-        let is_first = told.is_all_right();
-        for found in recorder.found(seed, &mut told) {
+        let is_first = reported.is_all_right();
+        for found in recorder.found(seed, &mut reported) {
             match CaseRunner::new(cx, &probed, seed).without_overlaps(&found, &budget).await {
-                Some(violation) => told.blame(&found.breach, violation),
+                Some(violation) => reported.blame(&found.breach, violation),
                 None => {
-                    told.release(&found.breach);
+                    reported.release(&found.breach);
                     if reported_by_other_check(cx, &found.breach).is_some() {
-                        told.claim(&found.breach);
+                        reported.claim(&found.breach);
                     }
                 }
             }
         }
-        if is_first && !told.is_all_right() {
+        if is_first && !reported.is_all_right() {
             cx.note(format!("round {rounds} of {number} calls was the first to go wrong"));
         }
         scope.undo().await?;
     }
-    if !told.leaves_doubt()
+    if !reported.leaves_doubt()
         && let Some(missing) = before.missing(cx, &probed).await?
     {
         resource_usage::remark(cx, &req::GEN_CONC_003, missing);
     }
     let what = format!("rounds of {number} calls");
     budget.end(cx, rounds, &what);
-    if told.is_all_right() {
+    if reported.is_all_right() {
         budget.note_chances(cx, rounds, &what);
     }
-    told.end()
+    reported.end()
 }

@@ -1,8 +1,10 @@
-//! What is in volumes, through sequences of calls: what is done to the source of a copy before, while and after it is made, what
-//! is done to one volume while another one is in use, and what others do. Every read is judged by the model.
+//! Checks the content of volumes through sequences of calls: calls about the source of a copy before, while and after
+//! the copy is made, calls about one volume while another one is in use, and changes by others. The model judges every
+//! read.
 //!
-//! Each sequence is played as it is. Then some of them are played again, with calls at random in between and disruptions at random moments:
-//! the same ones in every run, and others with `--budget`. The property suite makes up sequences that depend on the seed.
+//! Each sequence is played once without disruptions. Then some of them are played again, with random calls in between
+//! and disruptions at random moments: equal ones in every run, and others with `--budget`. The property suite makes
+//! sequences that depend on the seed.
 
 mod copies;
 mod ended;
@@ -31,46 +33,46 @@ use undisturbed::{Changes, Undisturbed};
 
 /// Sequences that are played again with something random in between.
 const DISTURBED: u32 = 2;
-/// Calls at random in a sequence, at the most.
+/// Largest number of random calls in a sequence.
 const CALLS_MAX: usize = 6;
 
-/// Copies hold what their sources held, whatever is done to these before, meanwhile and afterwards.
+/// Checks that copies hold the data of their sources, whatever is done to these before, meanwhile and afterwards.
 ///
 /// # Errors
-/// What the driver does wrong; skip where the tests do not see what it publishes.
+/// A violation of the driver; skip if the tests do not see what it publishes.
 pub async fn copies(cx: &Cx) -> CheckResult {
     play(cx, copies::all).await
 }
 
-/// Two volumes, each of which is used, given back and used again while the other one is in use.
+/// Plays two volumes, each of which is used, given back and used again while the other one is in use.
 ///
 /// # Errors
-/// The same.
+/// As for [`copies()`].
 pub async fn two_volumes(cx: &Cx) -> CheckResult {
     play(cx, places::two_volumes).await
 }
 
-/// A volume is staged and published again, at several paths, at one that exists, and after others have taken its mounts away.
+/// Stages and publishes a volume again, at several paths, at one that exists, and after others have removed its mounts.
 ///
 /// # Errors
-/// The same.
+/// As for [`copies()`].
 pub async fn used_again(cx: &Cx) -> CheckResult {
     play(cx, places::used_again).await
 }
 
-/// Devices and file systems of sizes that are multiples of nothing.
+/// Plays devices and file systems of sizes that are no multiples of usual units.
 ///
 /// # Errors
-/// The same.
+/// As for [`copies()`].
 pub async fn sizes(cx: &Cx) -> CheckResult {
     play(cx, sizes::all).await
 }
 
-/// Volumes in use while the driver is killed are looked at before anything is done again, and afterwards; copies that were being
-/// made are asked for again.
+/// Looks at volumes in use while the driver is killed, before anything is repeated and afterwards. Copies that were
+/// being made are requested again.
 ///
 /// # Errors
-/// The same.
+/// As for [`copies()`].
 pub async fn driver_killed(cx: &Cx) -> CheckResult {
     let driver = driver(cx)?;
     needs_memory(driver)?;
@@ -84,7 +86,7 @@ pub async fn driver_killed(cx: &Cx) -> CheckResult {
     restart::unless_forgotten(driver, ended.await)
 }
 
-/// What comes at random between the calls of a sequence.
+/// The calls that are made at random between the calls of a sequence.
 const VERBS: [Verb; 13] = [
     Verb::Write,
     Verb::Write,

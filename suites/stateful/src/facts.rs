@@ -1,4 +1,4 @@
-//! What a driver tells of objects, of its nodes and of itself, to be compared with what it tells later.
+//! Collects facts that a driver reports about objects, its nodes and itself, to be compared with later reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(crate) struct Objects {
     pub(crate) groups: Vec<v1::VolumeGroupSnapshot>,
 }
 
-/// What was told, each fact under what it is about; what was not told is missing.
+/// The reported facts, each under its subject. A fact that was not reported is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts(BTreeMap<String, String>);
 
@@ -33,7 +33,7 @@ pub(crate) struct Change {
 }
 
 impl Facts {
-    /// What the driver tells of objects now.
+    /// Collects the facts of objects.
     ///
     /// # Errors
     /// There is no answer.
@@ -47,8 +47,8 @@ impl Facts {
         Ok(facts)
     }
 
-    /// What is so of a volume in use: it is still there, and the call that published it is answered as before. That call may
-    /// mend what is wrong, so that the first look counts.
+    /// Collects the facts of a volume in use: it is still there, and repeating the call that published it gives the
+    /// earlier answer. That call may repair something, so the first look counts.
     ///
     /// # Errors
     /// There is no answer.
@@ -72,27 +72,27 @@ impl Facts {
         Ok(facts)
     }
 
-    /// What the driver tells of itself and its nodes now.
+    /// Collects the facts of the driver and its nodes.
     ///
     /// # Errors
     /// There is no answer.
     pub(crate) async fn of_driver(cx: &Cx) -> CheckResult<Facts> {
         let mut facts = Facts::default();
-        if let Some(info) = told(cx.call(v1::GetPluginInfoRequest {}).await)? {
+        if let Some(info) = response(cx.call(v1::GetPluginInfoRequest {}).await)? {
             facts.add("GetPluginInfo", "name", info.name);
             facts.add("GetPluginInfo", "vendor_version", info.vendor_version);
             facts.add("GetPluginInfo", "manifest", format!("{:?}", info.manifest));
         }
-        if let Some(plugin) = told(cx.call(v1::GetPluginCapabilitiesRequest {}).await)? {
+        if let Some(plugin) = response(cx.call(v1::GetPluginCapabilitiesRequest {}).await)? {
             facts.add_all("GetPluginCapabilities", &plugin.capabilities);
         }
         if cx.target().serves(Service::Controller)
-            && let Some(can) = told(cx.call(v1::ControllerGetCapabilitiesRequest {}).await)?
+            && let Some(can) = response(cx.call(v1::ControllerGetCapabilitiesRequest {}).await)?
         {
             facts.add_all("ControllerGetCapabilities", &can.capabilities);
         }
         if cx.target().serves(Service::GroupController)
-            && let Some(can) = told(cx.call(v1::GroupControllerGetCapabilitiesRequest {}).await)?
+            && let Some(can) = response(cx.call(v1::GroupControllerGetCapabilitiesRequest {}).await)?
         {
             facts.add_all("GroupControllerGetCapabilities", &can.capabilities);
         }
@@ -106,10 +106,10 @@ impl Facts {
 
     async fn of_node(&mut self, cx: &Cx, number: usize) -> CheckResult {
         let about = |rpc: &str| format!("{rpc} of node {number}");
-        if let Some(can) = told(cx.call(v1::NodeGetCapabilitiesRequest {}).await)? {
+        if let Some(can) = response(cx.call(v1::NodeGetCapabilitiesRequest {}).await)? {
             self.add_all(&about("NodeGetCapabilities"), &can.capabilities);
         }
-        if let Some(info) = told(cx.call(v1::NodeGetInfoRequest {}).await)? {
+        if let Some(info) = response(cx.call(v1::NodeGetInfoRequest {}).await)? {
             let about = about("NodeGetInfo");
             self.add(&about, "node_id", info.node_id);
             self.add(&about, "max_volumes_per_node", info.max_volumes_per_node.to_string());
@@ -126,7 +126,7 @@ impl Facts {
             self.of_use(cx, volume).await?;
             if capabilities.has(Capability::GetVolume) {
                 let request = v1::ControllerGetVolumeRequest { volume_id: volume.id.clone() };
-                if let Some(found) = told(cx.call(request).await)? {
+                if let Some(found) = response(cx.call(request).await)? {
                     let nodes = found.status.map(|status| status.published_node_ids);
                     self.of_volume(ASKED, found.volume.as_ref(), nodes);
                 }
@@ -146,7 +146,7 @@ impl Facts {
         Ok(())
     }
 
-    /// Whether the volume can be used as it was made.
+    /// Adds if the volume can be used as it was made.
     async fn of_use(&mut self, cx: &Cx, volume: &NodeVolume) -> CheckResult {
         if !cx.target().serves(Service::Controller) {
             return Ok(());
@@ -183,7 +183,7 @@ impl Facts {
         for id in snapshots {
             if capabilities.has(Capability::GetSnapshot) {
                 let request = v1::GetSnapshotRequest { snapshot_id: id.clone(), ..Default::default() };
-                let found = told(cx.call(request).await)?.and_then(|found| found.snapshot);
+                let found = response(cx.call(request).await)?.and_then(|found| found.snapshot);
                 self.of_snapshot(ASKED, found.as_ref());
             }
             if capabilities.has(Capability::ListSnapshots) {
@@ -201,7 +201,7 @@ impl Facts {
             snapshot_ids: group.snapshots.iter().map(|member| member.snapshot_id.clone()).collect(),
             ..Default::default()
         };
-        let found = told(cx.call(request).await)?.and_then(|found| found.group_snapshot);
+        let found = response(cx.call(request).await)?.and_then(|found| found.group_snapshot);
         let Some(found) = found else { return Ok(()) };
         let about = format!("group snapshot {}", found.group_snapshot_id);
         self.add(&about, "creation_time", moment(found.creation_time.as_ref()));
@@ -223,8 +223,8 @@ impl Facts {
         }
     }
 
-    fn add(&mut self, about: &str, what: &str, told: String) {
-        self.0.insert(format!("{what} ({about})"), told);
+    fn add(&mut self, about: &str, what: &str, fact: String) {
+        self.0.insert(format!("{what} ({about})"), fact);
     }
 
     /// Messages of a list, in whatever order.
@@ -234,23 +234,23 @@ impl Facts {
         self.add(about, "entries", entries.join(", "));
     }
 
-    /// How a call is answered, whatever it says.
+    /// Adds the code that a call is answered with.
     fn add_answer<T>(&mut self, about: &str, reply: Reply<T>) -> CheckResult {
-        let told = match reply.code()? {
+        let code = match reply.code()? {
             Code::Ok => "OK",
             code => code_name(code),
         };
-        self.add(about, "answer", told.to_owned());
+        self.add(about, "answer", code.to_owned());
         Ok(())
     }
 
-    /// What is told alike twice: of what changes by itself nothing can be said later.
+    /// Keeps the facts that were equal in two looks: a fact that changes by itself proves nothing later.
     pub(crate) fn that_stay(mut self, again: &Facts) -> Facts {
-        self.0.retain(|what, told| again.0.get(what) == Some(told));
+        self.0.retain(|what, fact| again.0.get(what) == Some(fact));
         self
     }
 
-    /// What is told otherwise now, or no more.
+    /// The facts that differ now, or are not reported any more.
     pub(crate) fn changed(&self, now: &Facts) -> Vec<Change> {
         let change = |(what, before): (&String, &String)| Change {
             what: what.clone(),
@@ -263,9 +263,9 @@ impl Facts {
 }
 
 impl Change {
-    /// What is the same now as it was, and what it is instead.
-    pub(crate) fn told(changes: &[Change]) -> (String, String) {
-        let line = |what: &str, told: &str| format!("{what}: {told}");
+    /// Describes the facts before and now.
+    pub(crate) fn described(changes: &[Change]) -> (String, String) {
+        let line = |what: &str, fact: &str| format!("{what}: {fact}");
         let before: Vec<String> = changes.iter().map(|one| line(&one.what, &one.before)).collect();
         let now: Vec<String> =
             changes.iter().map(|one| line(&one.what, one.now.as_deref().unwrap_or("not told"))).collect();
@@ -273,8 +273,8 @@ impl Change {
     }
 }
 
-/// The response, if there is one; a refusal tells nothing.
-fn told<T>(reply: Reply<T>) -> CheckResult<Option<T>> {
+/// The response, if there is one; a refusal contains no facts.
+fn response<T>(reply: Reply<T>) -> CheckResult<Option<T>> {
     Ok(reply.any_answer()?.ok())
 }
 

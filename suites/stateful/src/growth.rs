@@ -45,9 +45,9 @@ const LOOKS_OF_SERIES: usize = 6;
 /// Rounds between two looks: of calls that make something, and of calls that make nothing and take less time.
 const ROUNDS_THAT_MAKE: u32 = 16;
 const ROUNDS_THAT_MAKE_NOTHING: u32 = 60;
-/// A resource that grows has to grow again in so many times as many rounds: an allocator may take long to level off.
+/// A resource that grows has to grow again in this multiple of the rounds: an allocator may take long to level off.
 const AGAIN: u64 = 4;
-/// Memory is looked at again as often as this, until there is more of it than a collector of garbage keeps.
+/// The number of further looks at memory, until there is more of it than a garbage collector keeps.
 const AGAIN_MEMORY: usize = 4;
 /// So many things, in at least half as many rounds, come from no pool and no allocator that levels off: the series ends early.
 const CERTAIN_THINGS: u64 = 256;
@@ -188,7 +188,7 @@ async fn judge(cx: &Cx, cycle: Cycle) -> CheckResult {
     if trial.rounds < trial.planned {
         cx.cut_short(trial.rounds, trial.planned, "rounds");
     }
-    if found.is_empty() { Ok(()) } else { trial.tell(&found).await }
+    if found.is_empty() { Ok(()) } else { trial.report(&found).await }
 }
 
 /// Returns true if more memory came than a garbage collector may keep, which lets the heap grow to twice its live size.
@@ -196,7 +196,7 @@ fn is_more_than_garbage(memory: &Growth) -> bool {
     memory.amount() >= memory.before + MEMORY_BYTES_MIN
 }
 
-/// What the driver takes up now; `None` where it cannot be seen, or is a part of this process.
+/// The resources that the driver uses now; `None` where they cannot be seen, or the driver is a part of this process.
 async fn look(cx: &Cx) -> Option<Usage> {
     let process = cx.driver_process().await.filter(|process| *process != std::process::id())?;
     Usage::of(process, cx.target().driver_directory().as_deref())
@@ -208,7 +208,7 @@ struct CaseRunner<'a> {
     scene: Scene,
     rng: fastrand::Rng,
     rounds: u64,
-    /// Rounds that there would be by now if time had not run out.
+    /// The number of rounds that were planned, had time not run out.
     planned: u64,
 }
 
@@ -217,8 +217,8 @@ struct CaseRunner<'a> {
 struct ClosesIdleConnections(bool);
 
 impl CaseRunner<'_> {
-    /// Looks at the driver, and so often again after a number of rounds, which is `times` the usual one. The series ends early once it is
-    /// certain that what grew before grows again.
+    /// Looks at the driver, and again after each series of rounds, which is `times` the usual one. The samples end
+    /// early once it is certain that earlier growth recurs.
     async fn samples(&mut self, looks: usize, times: u64, before: &[Growth]) -> CheckResult<Vec<Sample>> {
         let effort = &self.cx.config().effort;
         let usual = if self.cycle.makes_something() { ROUNDS_THAT_MAKE } else { ROUNDS_THAT_MAKE_NOTHING };
@@ -250,7 +250,7 @@ impl CaseRunner<'_> {
     }
 
     /// Says what grows, unless the driver gives it back once nothing more comes.
-    async fn tell(&self, seen: &[Growth]) -> CheckResult {
+    async fn report(&self, seen: &[Growth]) -> CheckResult {
         let stays = |growth: &Growth, now: &Usage| {
             let half = growth.before + growth.after.saturating_sub(growth.before) / 2;
             now.get(growth.resource).is_some_and(|now| now > half)
@@ -269,8 +269,9 @@ impl CaseRunner<'_> {
         if seen.is_empty() {
             return Ok(());
         }
-        let each = seen.iter().map(|one| one.resource.told(one.per_round()).to_string()).collect::<Vec<_>>();
-        let told = seen.iter().map(|one| {
+        let each =
+            seen.iter().map(|one| one.resource.amount(one.per_round()).to_string()).collect::<Vec<_>>();
+        let lines = seen.iter().map(|one| {
             let Growth { resource, before, after, rounds } = *one;
             let name = if resource.is_bytes() { "bytes " } else { "" };
             format!("{name}{}: {before} before, {after} after {rounds} rounds", resource.name(false))
@@ -282,8 +283,8 @@ impl CaseRunner<'_> {
         ))
         .of(self.cycle.rule())
         .expected("the resources are released, or level off")
-        .actual(told.collect::<Vec<_>>().join("; "))
-        // It grew in each series of rounds.
+        .actual(lines.collect::<Vec<_>>().join("; "))
+        // It grew in both series of rounds.
         .replayed(2, 2)
         .damage(Damage::Leak);
         if self.cx.target().is_owned() {
@@ -314,8 +315,8 @@ impl CaseRunner<'_> {
     }
 }
 
-/// Returns true if so many more things have come at each look that the rest of the series would show nothing else. Bytes of files are as
-/// certain as their files. Memory needs the whole series: an allocator may take long to level off.
+/// Returns true if each look has found enough new objects that the rest of the series would show nothing else. Bytes of
+/// files are as certain as their files. Memory needs the whole series: an allocator may take long to level off.
 fn is_certain(before: &[Growth], samples: &[Sample]) -> bool {
     let now = growing(samples);
     let grows_on = |before: &Growth| {

@@ -1,10 +1,10 @@
-//! Calls made at the same time, judged afterwards: is there an order of them, each at some moment between its beginning
-//! and its end, in which a driver that does one thing after another gives the answers that came?
+//! Judges parallel calls afterwards: is there an order of them, each at some moment between its beginning and its end,
+//! in which a driver that does one thing after another gives the answers that came?
 //!
-//! An order of all calls exists if there is one for each object alone (Herlihy and Wing), so that a history falls into
-//! [`parts`] that are searched one by one. What a call says of a second object, such as the source of a copy, is entered
-//! there as a look at it. Where no order exists, the [`core`] is the smallest set of calls found that has none, shown as a
-//! [`timeline`].
+//! An order of all calls exists if there is one for each object alone (Herlihy and Wing), so a history falls into
+//! [`parts`] that are searched one by one. If a call says something about a second object, such as the source of a
+//! copy, that counts as a look at that object. Where no order exists, the [`core`] is the smallest set of calls found
+//! that has none, shown as a [`timeline`].
 
 mod minimal_history;
 mod partition;
@@ -32,13 +32,13 @@ pub use self::partition::{Part, Parts};
 pub use self::search::{Outcome, Treatment, search};
 pub use self::timeline::{Row, Timeline};
 
-/// Objects whose calls without an order are told in full.
-pub const UNORDERED_TOLD_MAX: usize = 8;
+/// Objects whose calls without an order are reported in full.
+pub const UNORDERED_REPORTED_MAX: usize = 8;
 
-/// What several workers did with a driver at the same time.
+/// The calls of several workers that worked in parallel.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// What is known of the driver.
+    /// The capabilities and settings of the driver.
     pub profile: DriverProfile,
     /// The calls, in no particular order.
     pub entries: Vec<Entry>,
@@ -47,17 +47,17 @@ pub struct History {
 /// One call of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Who made it.
+    /// The worker that made it.
     pub worker: u16,
-    /// What was asked.
+    /// The call.
     pub call: Call,
-    /// How it ended.
+    /// The end of the call.
     pub answer: Answer<Response>,
-    /// From when to when.
+    /// The times of its beginning and end.
     pub span: Span,
 }
 
-/// What is to be thought of a history.
+/// The judgement on a history.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Calls that were judged.
@@ -77,11 +77,11 @@ pub struct Report {
 pub struct Unordered {
     /// The name of the object.
     pub name: Name,
-    /// What is wrong with the last of the calls after all that could be ordered.
+    /// The fault of the last call, after all that could be ordered.
     pub breach: Breach,
     /// The calls, as places in the history.
     pub calls: Vec<usize>,
-    /// The one of them that is answered wrongly whatever came of all others, if one is.
+    /// The call that is answered wrongly in any order, if there is one.
     pub by_itself: Option<usize>,
 }
 
@@ -90,11 +90,11 @@ pub struct Unordered {
 pub struct Undecided {
     /// The name of the object.
     pub name: Name,
-    /// Why.
+    /// The reason.
     pub because: Doubt,
 }
 
-/// Why nothing can be said of an object.
+/// The reason why nothing can be said of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Doubt {
     /// The search met a bound.
@@ -103,7 +103,7 @@ pub enum Doubt {
     /// Calls by an id may be about either of two objects.
     #[error("an id was given for another name as well, so that calls by it may be about either")]
     SharedId,
-    /// A fault showed, and what comes after it may be because of it.
+    /// A fault showed, and later faults may follow from it.
     #[error("a fault showed in it, or in what it has to do with")]
     Fault,
 }
@@ -164,32 +164,33 @@ fn judge(history: &History) -> Report {
     report
 }
 
-/// Of objects that have to do with each other, one copied from the other, the first one that is at fault is told; what is
-/// wrong with the others may be because of it.
+/// If faulty objects depend on each other, because one was copied from the other, only the first one is reported: its
+/// fault may explain the others.
 fn leave_out_dependent(history: &History, report: &mut Report) {
     let doubtful = report.undecided.iter().filter(|one| one.because == Doubt::Fault).map(|one| one.name);
     let mut faulty: BTreeSet<Name> = doubtful.collect();
-    // What was refused tells nothing of what else there is, unless that was looked for.
-    let tells = |entry: &&Entry| !matches!(entry.answer, Answer::Refused(code) if code != Code::NotFound);
+    // A refusal proves nothing about other objects, unless it is NOT_FOUND.
+    let is_evidence =
+        |entry: &&Entry| !matches!(entry.answer, Answer::Refused(code) if code != Code::NotFound);
     let links: Vec<Vec<Name>> =
-        history.entries.iter().filter(tells).map(|entry| entry.call.names()).collect();
+        history.entries.iter().filter(is_evidence).map(|entry| entry.call.names()).collect();
     let is_linked = |one: Name, other: &Name| {
         links.iter().any(|names| one != *other && names.contains(&one) && names.contains(other))
     };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for unordered in std::mem::take(&mut report.unordered) {
         if faulty.iter().any(|other| is_linked(unordered.name, other)) {
             report.undecided.push(Undecided { name: unordered.name, because: Doubt::Fault });
         } else {
             faulty.insert(unordered.name);
-            told.push(unordered);
+            reported.push(unordered);
         }
     }
-    report.unordered = told;
+    report.unordered = reported;
 }
 
-/// Looks for an order of the calls about one object. Answers that are wrong by themselves are told first, and the others are
-/// judged without them: else one of those would be blamed that rightly take such a call into account.
+/// Searches an order of the calls about one object. Answers that are wrong in any order are reported first and then
+/// left out: otherwise the search would blame a right answer that takes such a call into account.
 fn check_object<O: Object>(report: &mut Report, name: Name, mut parts: Vec<Part<O>>) {
     report.objects += 1;
     loop {
@@ -215,10 +216,10 @@ fn check_object<O: Object>(report: &mut Report, name: Name, mut parts: Vec<Part<
         let leaves_doubt = wrong.iter().any(|(_, breach)| breach.leaves_doubt);
         let is_over = wrong.is_empty() || leaves_doubt;
         match wrong.is_empty() {
-            true => tell(report, name, &parts, last, breach, false),
+            true => report_unordered(report, name, &parts, last, breach, false),
             false => {
                 for (place, breach) in &wrong {
-                    tell(report, name, &parts, *place, breach.clone(), true);
+                    report_unordered(report, name, &parts, *place, breach.clone(), true);
                 }
             }
         }
@@ -230,14 +231,14 @@ fn check_object<O: Object>(report: &mut Report, name: Name, mut parts: Vec<Part<
     }
 }
 
-/// Nothing forbids that others see what a call has made before it fails and takes that back.
+/// The specification does not forbid that others see the effect of a call before it fails and is rolled back.
 fn beside(breach: Breach, rejected: &str) -> Breach {
     let message = format!("{}, while {rejected} was under way, which was rejected", breach.message);
     Breach { rule: &req::GEN_CONC_003, message, ..breach }
 }
 
 /// Enters a call that no order explains, and the others that matter.
-fn tell<O: Object>(
+fn report_unordered<O: Object>(
     report: &mut Report,
     name: Name,
     parts: &[Part<O>],
@@ -245,11 +246,11 @@ fn tell<O: Object>(
     breach: Breach,
     is_by_itself: bool,
 ) {
-    let is_told = |told: &Unordered| told.name == name && told.breach.fault() == breach.fault();
-    if report.unordered.iter().any(is_told) {
+    let is_same = |other: &Unordered| other.name == name && other.breach.fault() == breach.fault();
+    if report.unordered.iter().any(is_same) {
         return;
     }
-    let has_room = report.unordered.len() < UNORDERED_TOLD_MAX;
+    let has_room = report.unordered.len() < UNORDERED_REPORTED_MAX;
     let mut calls = if has_room { minimal_history::core(parts, last, &breach.fault()) } else { vec![last] };
     let culprit = if has_room && !is_by_itself {
         search::culprit(parts, last).or_else(|| search::rejected_and_done(parts, last))

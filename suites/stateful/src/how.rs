@@ -1,4 +1,4 @@
-//! How a call is made.
+//! The mode in which a call is made.
 
 use csi_nemesis::disruption::{Disrupted, of_entries};
 
@@ -10,33 +10,33 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How a call is made.
+/// The mode in which a call is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallMode {
-    /// And its answer waited for.
+    /// The call is made once, and its answer awaited.
     #[default]
     Once,
-    /// Until the driver says something other than "not now".
+    /// The call is repeated until the driver says something other than "not now".
     Retried,
-    /// And disrupted.
+    /// The call is made and disrupted.
     Disrupted(Disrupted),
-    /// And the driver killed before it makes the change of files or mounts with this number, from 1; right after its answer if it makes
-    /// fewer.
+    /// The call is made, and the driver killed before its change of files or mounts with this number, from 1. If it
+    /// makes fewer changes, it is killed right after its answer.
     KilledAtChange(NonZeroU32),
 }
 
 const ONCE: &str = "once";
 const INSISTING: &str = "insisting";
-/// In stored cases: `killed-at-change: 4`.
+/// The name in stored cases: `killed-at-change: 4`.
 const KILLED_AT_CHANGE: &str = "killed-at-change";
 
 impl CallMode {
-    /// Whether there is nothing special about it.
+    /// Returns true if the call is simply made once.
     pub(crate) fn is_once(&self) -> bool {
         *self == CallMode::Once
     }
 
-    /// What is done to the driver or the connection while the call is made.
+    /// Describes the disruption of the driver or the connection during the call.
     pub(crate) fn disruption(&self) -> Option<String> {
         match self {
             CallMode::Once | CallMode::Retried => None,
@@ -54,7 +54,7 @@ impl From<Disrupted> for CallMode {
     }
 }
 
-/// What is worth a word, behind the answer.
+/// Shown behind the answer, if it is not obvious.
 impl fmt::Display for CallMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.disruption().map_or(Ok(()), |disruption| write!(f, ", {disruption}"))

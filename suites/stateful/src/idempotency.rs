@@ -196,7 +196,7 @@ check! {
     }
 }
 
-/// As often shorter than a tenth of the longest as between that and the longest.
+/// A time that is as often shorter than a tenth of the longest as it is longer.
 fn some_time(rng: &mut fastrand::Rng) -> Duration {
     UNANSWERED_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()))
 }
@@ -233,8 +233,8 @@ fn repeated(call: Call, times: usize) -> Vec<PlannedStep> {
     vec![PlannedStep::from(call); times]
 }
 
-/// The walks of calls that get no answer, of so many sequences each. They give up after the same times in every run, and after others
-/// with `--budget`.
+/// The walks of calls that get no answer, of this many sequences each. They give up after equal times in every run, and
+/// after others with `--budget`.
 fn walks(cx: &Cx, sequences: usize) -> Budget {
     let walks = WALKS.saturating_mul(cx.config().effort.repeat);
     let tries = walks.saturating_mul(u32::try_from(sequences).unwrap_or(u32::MAX));

@@ -1,5 +1,5 @@
-//! What single calls cannot show: a [`model`] of what a driver keeps, and [`history`], the judgement of calls made at the
-//! same time. What they find is written down as a [`case`].
+//! Checks that need more than single calls: a [`model`] of the state that a driver keeps, and [`history`], the
+//! judgement of parallel calls. Their findings are stored as a [`case`].
 
 pub mod after_error;
 mod budget;

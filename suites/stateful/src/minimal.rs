@@ -14,16 +14,18 @@ use crate::reported::reported_by_other_check;
 use crate::sequence::{Pace, PlannedStep, Sequence, Step};
 use crate::shrink::Shrinker;
 
-/// Shortening a sequence ends after so many calls. They are counted, so that the result is as short on a busy machine as on an idle one.
+/// The number of calls after which shortening a sequence ends. Calls are counted, so that the result is as short on a
+/// busy machine as on an idle one.
 const SHRINK_CALLS_MAX: usize = 1_200;
-/// A sequence is made up to so many times again to confirm that it shows the fault.
+/// Largest number of repetitions of a sequence to confirm that it shows the fault.
 const CONFIRMATIONS_MAX: u32 = 3;
-/// How often a sequence with a call that is broken off is made again to see a refusal twice: what the break meets, the machine decides.
+/// Number of repetitions of a sequence with a broken-off call until a refusal is seen twice: the machine decides what
+/// the break meets.
 const BROKEN_OFF_TRIES_MAX: u32 = 8;
-/// How long a call is insisted on while a sequence is shortened.
+/// The time for which a call is repeated while a sequence is shortened.
 const SHRINK_INSISTS: Duration = Duration::from_secs(1);
 
-/// What is left of a fault that a sequence has shown.
+/// The result of shortening a sequence that has shown a fault.
 #[derive(Debug)]
 pub(crate) enum Smallest {
     /// The smallest sequence found that shows it, and how often it came.
@@ -32,7 +34,7 @@ pub(crate) enum Smallest {
     NeedsTime,
     /// The rejection did not come again.
     Once,
-    /// Another check has come to tell it meanwhile.
+    /// Another check reports it by now.
     ReportedElsewhere,
 }
 
@@ -41,7 +43,7 @@ pub(crate) enum Smallest {
 pub(crate) enum Played {
     /// The fault has come again.
     Again,
-    /// The fault has come once in so many plays.
+    /// The fault has come once in this many plays.
     Once { of: u32 },
     /// The sequence could not be made again.
     NotAgain,
@@ -59,10 +61,10 @@ impl Played {
 }
 
 impl CaseRunner<'_> {
-    /// The smallest sequence found that shows the same fault as this one.
+    /// The smallest sequence found that shows this fault.
     ///
     /// # Errors
-    /// Broken if a path cannot be made, or what the last sequence has made cannot be undone.
+    /// Broken if a path cannot be made, or objects of the last sequence cannot be undone.
     pub(crate) async fn minimal(
         &self,
         found: Sequence,
@@ -73,7 +75,7 @@ impl CaseRunner<'_> {
         if reported_by_other_check(self.cx, breach).is_some() {
             return Ok(Smallest::ReportedElsewhere);
         }
-        // Without deletions and lists there is nothing that time could change, and what was insisted on had its time.
+        // Without deletions and lists, time could not change the result, and calls that were repeated had their time.
         let takes_time = smallest.takes_time() && breach.rule != &AFTER_ERROR_005;
         // A code that says nothing of the request may be of other calls at the time.
         let may_be_of_others = breach.code.is_some_and(leaves_open);
@@ -94,8 +96,8 @@ impl CaseRunner<'_> {
         Ok(if takes_time { Smallest::NeedsTime } else { Smallest::Once })
     }
 
-    /// What is to be told of a contradiction: the smallest sequence of calls one after another that shows the same, or else the
-    /// calls at the same time. `None` if the driver only needed time, or another check tells it.
+    /// The report of a contradiction: the smallest sequence of single calls that shows it, or else the parallel calls.
+    /// `None` if the driver only needed time, or another check reports it.
     pub(crate) async fn without_overlaps(mut self, found: &Found, budget: &Budget) -> Option<Violation> {
         self.profile.known = found.known.clone();
         let at_once = || Some(found.violation.clone());
@@ -114,8 +116,8 @@ impl CaseRunner<'_> {
         }
     }
 
-    /// The sequence, made again until it shows the same fault once more. Parts of it that did so while it was shortened do not count: a
-    /// driver may have recovered in the meantime.
+    /// Repeats the sequence until it shows the fault once more. Parts of it that did so while it was shortened do not
+    /// count: a driver may have recovered in the meantime.
     async fn confirmed(&self, sequence: Sequence, breach: &Breach, budget: &Budget) -> CheckResult<Smallest> {
         let _confirming = self.cx.begin(Part::Confirming);
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
@@ -129,7 +131,7 @@ impl CaseRunner<'_> {
                     return Ok(Smallest::Shows(again, Played::Again));
                 }
                 Ok(again) if again.left.is_none() => {}
-                // What cannot be undone any more would only get worse.
+                // Continuing could only leave more behind.
                 Ok(_) | Err(_) => return Ok(Smallest::Shows(sequence, Played::NotAgain)),
             }
         }
@@ -157,13 +159,13 @@ impl CaseRunner<'_> {
         {
             let Ok(sequence) = self.attempt(pace, &items(doings)).await else { break };
             if sequence.left.is_some() {
-                // What cannot be undone any more would only get worse.
+                // Continuing could only leave more behind.
                 break;
             }
-            // Even one that makes none costs something.
+            // A sequence without calls has a cost, too.
             calls += 1 + sequence.steps.len();
             let fails = is_the_same(&sequence, breach);
-            shrinker.tell(fails.then(|| sequence.links.clone()));
+            shrinker.take_result(fails.then(|| sequence.links.clone()));
             if fails && sequence.steps.len() <= smallest.steps.len() {
                 smallest = sequence;
             }
@@ -176,7 +178,7 @@ fn items(doings: Vec<Step>) -> Vec<PlannedStep> {
     doings.into_iter().map(PlannedStep::Step).collect()
 }
 
-/// Whether a sequence shows the same fault, and no other one of the same rule.
+/// Returns true if a sequence shows this fault, and no other one of its rule.
 fn is_the_same(sequence: &Sequence, breach: &Breach) -> bool {
     sequence.breach.as_ref().is_some_and(|other| other.fault() == breach.fault())
 }

@@ -1,15 +1,15 @@
-//! The reference model: what a driver keeps, read out of the specification and out of nothing else.
+//! The reference model: the state that a driver keeps, derived from the specification alone.
 //!
 //! Three functions, each over one call and one certain state of the object that it is about:
 //!
 //! - **generation** ([`generate`]): which calls an orchestrator may make now;
-//! - **judging** ([`Object::judge`], [`Object::weigh`]): the closed list of answers that the driver may give, each under a
-//!   requirement, and what it may say with them;
+//! - **judging** ([`Object::judge`], [`Object::weigh`]): the closed list of answers that the driver may give,
+//!   each under a requirement, and what it may say with them;
 //! - **application** ([`Object::apply`]): the state afterwards.
 //!
-//! None of them knows of doubt. Where an answer is missing, or means no more than "perhaps", [`StateSet`] keeps every
-//! state that the object may be in, and lets later answers decide. Objects are independent of each other but for what
-//! one is told of others in [`CallContext`]: whether a source exists, and what is in it.
+//! None of them deals with doubt. Where an answer is missing, or means no more than "perhaps", [`StateSet`] keeps every
+//! state that the object may be in, and lets later answers decide. Objects are independent of each other but for the
+//! facts about others in [`CallContext`]: if a source exists, and what it contains.
 
 pub mod answer;
 mod apply;
@@ -44,7 +44,7 @@ use self::names::{Id, Name, Node};
 use self::state::{Group, HasId, Named, Snapshot, Volume};
 use self::state_set::{Impossible, Operation};
 
-/// What a driver keeps, as far as its answers tell.
+/// The state that a driver keeps, as far as its answers show it.
 #[derive(Clone, Debug)]
 pub struct Model {
     profile: Arc<DriverProfile>,
@@ -55,7 +55,7 @@ pub struct Model {
     lost: BTreeSet<Name>,
 }
 
-/// When a call was sent, and when it was answered or given up.
+/// The times at which a call was sent, and answered or given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// Sent.
@@ -64,12 +64,12 @@ pub struct Span {
     pub returned: Time,
 }
 
-/// What is to be thought of a call that was taken in.
+/// The judgement on a call that was applied.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepResult {
     /// Recommendations that were not kept, and answers that are only tolerated.
     pub remarks: Vec<Breach>,
-    /// Why the object is judged no more.
+    /// The reason why the object is not judged any more.
     pub stop: Option<Impossible>,
 }
 
@@ -108,27 +108,27 @@ impl Model {
         }
     }
 
-    /// What is known of the driver.
+    /// The capabilities and settings of the driver.
     pub fn profile(&self) -> &DriverProfile {
         &self.profile
     }
 
-    /// What may be under a name of volumes.
+    /// The possible volumes under a name.
     pub fn volume(&self, name: Name) -> Vec<Volume> {
         states(&self.volumes, name)
     }
 
-    /// What may be under a name of snapshots.
+    /// The possible snapshots under a name.
     pub fn snapshot(&self, name: Name) -> Vec<Snapshot> {
         states(&self.snapshots, name)
     }
 
-    /// What may be under a name of group snapshots.
+    /// The possible group snapshots under a name.
     pub fn group(&self, name: Name) -> Vec<Group> {
         states(&self.groups, name)
     }
 
-    /// Whether nothing is known any more of what is under a name.
+    /// Returns true if the state under a name is unknown for good.
     pub fn is_lost(&self, name: Name) -> bool {
         self.lost.contains(&name)
     }
@@ -154,7 +154,7 @@ impl Model {
         expected.into_iter().collect()
     }
 
-    /// Takes in a call that was made while no other was under way.
+    /// Applies a call that was made while no other was under way.
     pub fn take(&mut self, call: &Call, answer: &Answer<Response>, span: Span) -> StepResult {
         match call {
             Call::Volume(call) => self.take_volume(call, about_volume(answer), span),
@@ -168,7 +168,7 @@ impl Model {
         }
     }
 
-    /// A node was started anew: whatever was staged or published on it is so no more.
+    /// A node was rebooted: everything that was staged or published on it is gone.
     pub fn reboot(&mut self, node: Node) {
         let forget = |volume: &mut Volume| {
             if let Some(life) = &mut volume.life {
@@ -219,7 +219,7 @@ impl Model {
         self.taken(taken, name, others)
     }
 
-    /// Where nobody knows any more what is under a name, what depends on it is judged no more.
+    /// If the state under a name becomes unknown, objects that depend on it are not judged any more.
     fn taken(&mut self, taken: Result<StepResult, Impossible>, name: Name, given: Option<Id>) -> StepResult {
         match taken {
             Ok(taken) => taken,
@@ -233,7 +233,7 @@ impl Model {
         }
     }
 
-    /// Nothing is known any more of what is under a name, nor of what was made from it.
+    /// Makes the state under a name unknown for good, and that of everything made from it.
     fn lose(&mut self, name: Name) {
         if !self.lost.insert(name) {
             return;
@@ -289,7 +289,7 @@ fn expected<O: Object>(states: &[O], call: &O::Call, around: &CallContext) -> BT
     states.iter().map(|state| state.judge(call, around).to_string()).collect()
 }
 
-/// Takes a call in for its object, unless nothing is known of that any more.
+/// Applies a call to its object, unless the state of the object is unknown.
 fn take<O: Object>(
     objects: &mut BTreeMap<Name, StateSet<O>>,
     lost: &mut BTreeSet<Name>,
@@ -299,7 +299,7 @@ fn take<O: Object>(
     if lost.contains(&name) {
         return Ok(StepResult::default());
     }
-    // With an id that belonged to another name, later calls by that id may mean either.
+    // If the id belonged to another name before, later calls by that id may mean either object.
     if O::id_given(&step.answer).is_some_and(|id| id.name != name) {
         lost.insert(name);
     }

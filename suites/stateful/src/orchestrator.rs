@@ -38,25 +38,25 @@ use probed_driver::ProbedDriver;
 /// Pauses between two times that a call is insisted on: the first one, and the longest.
 const INSIST_PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 
-/// How often a call is made while the driver says "not now".
+/// The number of times that a call is made while the driver says "not now".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tries {
     /// Once: the answer is judged together with the calls that were under way.
     One,
-    /// Once, by somebody who makes it again.
+    /// Once, by a caller that repeats the call itself.
     Next,
     /// A few times, since nothing else is under way.
     Some,
 }
 
-/// Somebody who makes calls. Clones share what they know.
+/// A caller of the driver. Clones share what they know.
 #[derive(Clone, Debug)]
 pub struct Orchestrator {
     cx: Cx,
     probed: Arc<ProbedDriver>,
     tries: Tries,
     started: Instant,
-    /// Tells what its workloads write from everything else.
+    /// Distinguishes the writes of its workloads from all others.
     run: u64,
     keeps_wire: bool,
     memory: Arc<Mutex<Memory>>,
@@ -65,13 +65,13 @@ pub struct Orchestrator {
 /// A call that was made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
-    /// How it ended.
+    /// The end of the call.
     pub answer: Answer<Response>,
-    /// From when to when.
+    /// The times of its beginning and end.
     pub span: Span,
-    /// What was asked, without secrets.
+    /// The request, without secrets.
     pub request: Value,
-    /// What was answered, without secrets.
+    /// The answer, without secrets.
     pub came: RecordedAnswer,
     /// The entries of all pages, of a list.
     listing: Listing,
@@ -88,7 +88,7 @@ enum Listing {
 }
 
 impl Orchestrator {
-    /// Somebody who knows of nothing yet but the ground, for calls on a name space of their own.
+    /// A caller that knows only the probed facts, for calls in a name space of their own.
     pub fn new(cx: Cx, probed: &Arc<ProbedDriver>, tries: Tries) -> Orchestrator {
         let (started, run) = (Instant::now(), new_run());
         let keeps_wire = cx.config().effort.regressions.is_some();
@@ -101,7 +101,7 @@ impl Orchestrator {
         Orchestrator { keeps_wire: true, ..self }
     }
 
-    /// The same as one of several callers at the same time.
+    /// An orchestrator for one of several parallel callers.
     pub fn worker(&self, worker: u16) -> Orchestrator {
         Orchestrator { cx: self.cx.worker(worker.into()), ..self.clone() }
     }
@@ -111,7 +111,7 @@ impl Orchestrator {
         self.started.elapsed()
     }
 
-    /// How a call ended, by what is known now of the ids in it.
+    /// The end of a call, by the ids that are known now.
     pub fn answer(&self, made: &Made) -> Answer<Response> {
         match (&made.answer, &made.listing) {
             (Answer::Done(_), Listing::Volumes(pages, entries)) => {
@@ -133,7 +133,7 @@ impl Orchestrator {
         self.memory().append_to_name(name, unique, text);
     }
 
-    /// Whether the driver has given this id.
+    /// Returns true if the driver has given this id.
     pub fn knows(&self, id: Id) -> bool {
         self.memory().ids.text(id).is_some()
     }
@@ -148,7 +148,7 @@ impl Orchestrator {
     /// # Errors
     /// Broken if a path cannot be made.
     pub fn make<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, CheckResult<Option<Made>>> {
-        // In a box, or all that waits for it would have the code of all calls in it.
+        // The box keeps the code of all calls out of every future that awaits this one.
         Box::pin(async move {
             if !self.can_name(call) {
                 return Ok(None);
@@ -184,11 +184,11 @@ impl Orchestrator {
             return Ok(None);
         }
         if by.hits() == Hits::Driver && self.is_any_served_by_a_process() {
-            // It may end with the driver, and the mounts with it.
+            // The file system may end with the driver, and its mounts with it.
             return self.make(call).await;
         }
         if let Call::Volume(call) = call {
-            // So that the time is that of the call.
+            // Paths are made before, so that the time is that of the call.
             self.make_paths(call).await?;
         }
         let invoked = self.now();
@@ -229,7 +229,7 @@ impl Orchestrator {
             return Ok(None);
         }
         if self.is_any_served_by_a_process() {
-            // It may end with the driver, and the mounts with it.
+            // The file system may end with the driver, and its mounts with it.
             return Ok(self.make(call).await?.map(|made| (made, Vec::new())));
         }
         let watched = WatchedDriver::start(&self.cx).await?;
@@ -240,14 +240,14 @@ impl Orchestrator {
         Ok(made?.map(|made| (made, changes)))
     }
 
-    /// A call that nobody waits for any more: what it does then nobody knows.
+    /// A call that is not awaited any more. Its effect is unknown.
     fn given_up(&self, invoked: Time) -> Made {
         let span = Span { invoked, returned: self.now() };
         let came = RecordedAnswer::new(&Answer::<Response>::Unknown, "given up by the caller", Value::Null);
         Made { answer: Answer::Unknown, span, request: Value::Null, came, listing: Listing::None }
     }
 
-    /// Makes a call until the driver says something other than "not now", or so long.
+    /// Repeats a call until the driver says something other than "not now", or the time is over.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
@@ -266,7 +266,7 @@ impl Orchestrator {
         }
     }
 
-    /// Whether the ids of everything that the call speaks of were given.
+    /// Returns true if all ids are known that the call names.
     fn can_name(&self, call: &Call) -> bool {
         let others = match call {
             Call::Group(GroupCall::DeleteMember { member, .. }) => vec![*member],
@@ -349,7 +349,7 @@ impl Orchestrator {
     }
 }
 
-/// Waits. What is shorter than a clock can tell is counted in turns of other tasks.
+/// Waits. A time shorter than the clock's resolution is counted in turns of other tasks.
 async fn pass(time: Duration) {
     match time.as_millis() {
         0 => {

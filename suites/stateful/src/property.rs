@@ -1,5 +1,6 @@
-//! The property suite: random sequences of calls, each answer judged by the model. What fails is made as short as it can
-//! be, on names of its own. What failed in an earlier run is tried first, then sequences that are the same in every run, then others.
+//! The property suite: random sequences of calls, each answer judged by the model. A failing sequence is made as short
+//! as possible, on names of its own. Sequences that failed in an earlier run come first, then sequences that are equal
+//! in every run, then others.
 
 pub(crate) mod stored;
 

@@ -5,10 +5,11 @@ use csi_harness::spec::requirements::Requirement;
 
 use crate::{after_error, growth, restart};
 
-/// The defect and the check, then how soon it is found, and the rules that the check blames it for in brackets, with a word if it warns.
+/// Each line has the defect and the check, the tries until it is found, and in brackets the rules that the check blames
+/// it for, with a word if it warns.
 const TRIES: &str = include_str!("proven/tries.txt");
 
-/// Which rules a check blames a driver with a defect for.
+/// The rules by which a check blames a driver with each defect.
 pub fn accused() -> impl Iterator<Item = Accused> {
     TRIES.lines().filter(|line| !line.starts_with('#')).flat_map(|line| {
         let mut words = line.split([' ', ':']);

@@ -16,11 +16,11 @@ use crate::record::Recorder;
 
 /// Names of volumes, and as many of snapshots.
 const NAMES: u16 = 4;
-/// How long at the most a caller waits that was told "not now", at first and in the end.
+/// The longest time that a caller waits after "not now", at first and in the end.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What callers may ask for.
+/// The calls that callers may make.
 #[derive(Clone, Debug)]
 pub(crate) struct RandomWorkload {
     profile: DriverProfile,
@@ -50,8 +50,8 @@ impl RandomWorkload {
         rpcs
     }
 
-    /// Lets so many callers make so many calls in all. One that gets no answer makes no more; one that is told "not now"
-    /// waits, longer each time, lest a slow driver be asked nothing else.
+    /// Lets this many callers make this many calls in all. A caller that gets no answer stops. A caller that hears "not
+    /// now" waits, longer each time, lest a slow driver get no other calls.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
@@ -91,7 +91,7 @@ impl RandomWorkload {
         Ok(())
     }
 
-    /// Looks at everything once nobody changes anything any more.
+    /// Looks at all objects once no caller changes anything.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
@@ -118,7 +118,7 @@ impl RandomWorkload {
         VolumeCall::CreateVolume { name, wanted }
     }
 
-    /// Something to ask for, by what is known.
+    /// Chooses a call by the known objects.
     fn ask(&self, recorder: &Recorder, rng: &mut Rng) -> Call {
         let name = Name::volume(rng.u16(..NAMES));
         let snapshot_name = Name::snapshot(rng.u16(..NAMES));
@@ -140,7 +140,7 @@ impl RandomWorkload {
         choices.swap_remove(rng.usize(..choices.len()))
     }
 
-    /// What only some drivers have.
+    /// The calls that only some drivers have.
     fn optional(
         &self,
         choices: &mut Vec<Call>,

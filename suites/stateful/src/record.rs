@@ -1,4 +1,4 @@
-//! What several callers do at the same time, written down to be judged afterwards.
+//! Records the calls of parallel callers, to be judged afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::shrink::{is_about, related};
 
 /// Times that a call is made while its result is open; a driver that says "not now" each time is left alone.
 const TRIES_MAX: u32 = 20;
-/// How long a caller waits before it makes a call again.
+/// The time that a caller waits before it repeats a call.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Callers on one name space, and what they did.
@@ -56,8 +56,8 @@ struct End {
 }
 
 impl End {
-    /// In a line, for those who read of calls of which the first began then.
-    fn told(&self, first: Time) -> String {
+    /// Describes the end in a line, for a report whose first call began at `first`.
+    fn described(&self, first: Time) -> String {
         let when = match self.at.checked_sub(first) {
             Some(after) => format!("{} ms after the first of them began", after.as_millis()),
             None => "before the first of them began".to_owned(),
@@ -118,14 +118,14 @@ impl Recorder {
         Ok(false)
     }
 
-    /// Two calls at the same time.
+    /// Makes two calls in parallel.
     pub(crate) async fn at_once(&self, first: u16, calls: [Call; 2]) -> CheckResult {
         let [one, other] = calls;
         let (one, other) = tokio::join!(self.make(first, one), self.make(first + 1, other));
         one.and(other).map(|_| ())
     }
 
-    /// A while in which a driver that said "not now" may go on.
+    /// Waits for a while after the driver has said "not now".
     pub(crate) async fn pause(&self) {
         self.cx.wait(Settles::Everything, PAUSE, PAUSE).await;
     }
@@ -134,7 +134,7 @@ impl Recorder {
         self.seen.send_modify(|seen| *seen.entry(moment).or_default() += 1);
     }
 
-    /// Waits until a moment has come so often from now on.
+    /// Waits until a moment has come this many times from now on.
     pub(crate) async fn reaches(&self, moment: Moment, times: u32) {
         let mut seen = self.seen.subscribe();
         let often = |seen: &BTreeMap<Moment, u32>| seen.get(&moment).copied().unwrap_or_default();
@@ -168,17 +168,17 @@ impl Recorder {
         lines
     }
 
-    /// Judges everything that was done, and tells what is wrong with it. `true` if there was something new to tell.
-    pub(crate) fn judge(&self, seed: u64, told: &mut Reported) -> bool {
-        let found = self.found(seed, told);
-        found.iter().for_each(|one| told.blame(&one.breach, one.violation.clone()));
+    /// Judges all recorded calls, and reports their faults. Returns true if there was something new to report.
+    pub(crate) fn judge(&self, seed: u64, reported: &mut Reported) -> bool {
+        let found = self.found(seed, reported);
+        found.iter().for_each(|one| reported.blame(&one.breach, one.violation.clone()));
         !found.is_empty()
     }
 
-    /// Judges everything that was done: the faults that were taken on, and are to be told now.
-    pub(crate) fn found(&self, seed: u64, told: &mut Reported) -> Vec<Found> {
-        let judged = self.judged(told);
-        let new = judged.report.unordered.iter().filter(|unordered| told.claim(&unordered.breach));
+    /// Judges all recorded calls. Returns the faults that this check has claimed, and has to report now.
+    pub(crate) fn found(&self, seed: u64, reported: &mut Reported) -> Vec<Found> {
+        let judged = self.judged(reported);
+        let new = judged.report.unordered.iter().filter(|unordered| reported.claim(&unordered.breach));
         new.map(|unordered| Found {
             violation: self.accusation(&judged, unordered, seed),
             breach: unordered.breach.clone(),
@@ -191,15 +191,15 @@ impl Recorder {
         .collect()
     }
 
-    /// The same, where nothing can be held against the driver.
-    pub(crate) fn remark(&self, seed: u64, told: &mut Reported) {
-        let judged = self.judged(told);
+    /// Judges all recorded calls, but only warns, because nothing can be held against the driver.
+    pub(crate) fn remark(&self, seed: u64, reported: &mut Reported) {
+        let judged = self.judged(reported);
         if let Some(unordered) = judged.report.unordered.first() {
             self.cx.warn(self.accusation(&judged, unordered, seed));
         }
     }
 
-    fn judged(&self, told: &mut Reported) -> Judged {
+    fn judged(&self, reported: &mut Reported) -> Judged {
         let mut made = std::mem::take(&mut *self.lock());
         made.sort_by_key(|(_, _, made)| made.span.invoked);
         let entry = |(worker, call, made): &(u16, Call, Made)| Entry {
@@ -209,10 +209,10 @@ impl Recorder {
             span: made.span,
         };
         let was_ended = !self.ends().is_empty();
-        let profile = DriverProfile { known: told.known(), was_ended, ..self.profile.clone() };
+        let profile = DriverProfile { known: reported.known(), was_ended, ..self.profile.clone() };
         let history = History { profile, entries: made.iter().map(entry).collect() };
         let report = check(&history);
-        told.add(&report, &history.profile.known);
+        reported.add(&report, &history.profile.known);
         Judged { made, history, report }
     }
 
@@ -224,7 +224,7 @@ impl Recorder {
         let first =
             unordered.calls.iter().filter_map(|place| made.get(*place)).map(|(_, _, made)| made.span.invoked);
         let first = first.min().unwrap_or_default();
-        lines.extend(self.ends().iter().map(|end| end.told(first)));
+        lines.extend(self.ends().iter().map(|end| end.described(first)));
         if let Some(folder) = &self.cx.config().effort.regressions {
             let steps = made.iter().cloned();
             let steps = steps.map(|(worker, call, made)| step(worker, call, Vec::new(), made));
@@ -270,7 +270,7 @@ impl Recorder {
     }
 }
 
-/// What was done, and what is to be thought of it.
+/// The recorded calls with the judgement on them.
 struct Judged {
     made: Vec<(u16, Call, Made)>,
     history: History,
@@ -282,9 +282,9 @@ struct Judged {
 pub(crate) struct Found {
     pub(crate) violation: Violation,
     pub(crate) breach: Breach,
-    /// The calls that led there, as if one had come after the other.
+    /// The calls that led there, in the order of a sequence.
     pub(crate) in_turn: Vec<Call>,
-    /// What was tolerated by then.
+    /// The faults that were tolerated by then.
     pub(crate) known: Known,
 }
 

@@ -18,12 +18,12 @@ use crate::reported::Reported;
 use crate::rules::RESTARTED;
 use crate::sequence::PlannedStep;
 
-/// Times that calls at the same time are made again: what they do differs from time to time.
+/// Number of repetitions of parallel calls: their effect differs from time to time.
 const AT_ONCE_TIMES: u32 = 50;
-/// The same, where each of them ends the driver.
+/// Number of repetitions of parallel calls that end the driver.
 const DISRUPTED_TIMES: u32 = 10;
 
-/// The one check that runs a case. It is in no list: only `csi-sanity replay` has it.
+/// The only check that runs a case. It is in no list: only `csi-sanity replay` has it.
 pub const SUITE: Suite = Suite { name: "replay", checks: Checks::Declared(&[&[&CASE]]), retired: &[] };
 
 check! {
@@ -61,7 +61,7 @@ async fn one_after_another(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> 
 
 /// Each worker makes its calls again, each at the time at which it was made, and the driver is disrupted as it was.
 async fn at_once(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResult {
-    let mut told = Reported::new(cx);
+    let mut reported = Reported::new(cx);
     let times = if case.disruptions.is_empty() { AT_ONCE_TIMES } else { DISRUPTED_TIMES };
     for _ in 0..times {
         let scope = cx.scope();
@@ -77,12 +77,12 @@ async fn at_once(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResul
             recorder.is_back();
         }
         make(&recorder, left).await?;
-        if recorder.judge(case.seed, &mut told) {
-            return told.end();
+        if recorder.judge(case.seed, &mut reported) {
+            return reported.end();
         }
         scope.undo().await?;
     }
-    told.end()?;
+    reported.end()?;
     cx.note(format!(
         "not seen again in {times} attempts, which is no proof that calls at the same time are right now"
     ));

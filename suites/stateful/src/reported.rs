@@ -1,4 +1,4 @@
-//! What a check tells of the driver: each fault once in a run, and how often it met those again that are told.
+//! The faults that a check reports, each once in a run, with the number of times that known ones were met again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,30 +12,30 @@ use crate::model::expectation::{Breach, Known};
 #[derive(Debug)]
 struct Again {
     breach: Breach,
-    /// The check that tells it.
+    /// The check that reports it.
     reported_by: String,
     times: u32,
     /// True if only tries that depend on the seed have met it.
     by_chance: bool,
 }
 
-/// The check that tells a fault by its rule, in words of its own.
+/// The check that reports a fault by its rule, in words of its own.
 pub(crate) fn reported_by_other_check(cx: &Cx, breach: &Breach) -> Option<String> {
     cx.target().faults().reported_by(breach.rule).filter(|_| breach.rule.is_binding())
 }
 
-/// What was told so far.
+/// The faults that were reported so far.
 #[derive(Debug)]
 pub(crate) struct Reported {
     cx: Cx,
-    /// Faults that this check tells.
+    /// Faults that this check reports.
     own: BTreeSet<FaultKey>,
-    /// The same, whatever the rule.
+    /// Descriptions of the faults that this check reports, whatever the rule.
     own_failures: BTreeSet<String>,
-    /// Faults that were met again, this check's own and those that others tell.
+    /// Faults that were met again, this check's own and those of other checks.
     again: BTreeMap<FaultKey, Again>,
     remarked: BTreeSet<FaultKey>,
-    /// Whether something may have been left behind because of a fault.
+    /// True if something may have been left behind because of a fault.
     leaves_doubt: bool,
     undecided: usize,
     objects: usize,
@@ -58,7 +58,7 @@ impl Reported {
         }
     }
 
-    /// What the model tolerates of this driver by now.
+    /// The faults that the model tolerates of this driver by now.
     pub(crate) fn known(&self) -> Known {
         self.cx.target().faults().known_to(&self.claim_of(self.cx.label())).into()
     }
@@ -81,17 +81,17 @@ impl Reported {
         self.is_random = is_random;
     }
 
-    /// Whether nothing is wrong.
+    /// Returns true if no fault was met.
     pub(crate) fn is_all_right(&self) -> bool {
         self.own.is_empty() && self.again.is_empty()
     }
 
-    /// Whether what the driver keeps beyond what is known could come from a fault that is told.
+    /// Returns true if objects beyond the known ones could come from a reported fault.
     pub(crate) fn leaves_doubt(&self) -> bool {
         self.leaves_doubt
     }
 
-    /// Takes it on to tell a fault. `false` if that is done already, and then it is counted.
+    /// Claims a fault, to report it. Returns false if that is done already, and then the fault is counted.
     pub(crate) fn claim(&mut self, breach: &Breach) -> bool {
         let elsewhere = reported_by_other_check(&self.cx, breach);
         let reported_by = elsewhere.as_deref().unwrap_or(self.cx.label());
@@ -105,12 +105,12 @@ impl Reported {
         }
     }
 
-    /// It was no fault.
+    /// Releases a claim, because the fault was none.
     pub(crate) fn release(&self, breach: &Breach) {
         self.cx.target().faults().release(&breach.fault(), self.cx.label());
     }
 
-    /// Tells a fault that was taken on.
+    /// Reports a claimed fault.
     pub(crate) fn blame(&mut self, breach: &Breach, violation: Violation) {
         self.own.insert(breach.fault());
         self.own_failures.insert(breach.failure());
@@ -118,18 +118,18 @@ impl Reported {
         self.cx.blame(violation);
     }
 
-    /// Takes in what was only remarked on: recommendations, and faults that were known by then.
+    /// Counts remarks: recommendations that were not kept, and faults that were known by then.
     pub(crate) fn remark(&mut self, remark: &Breach, known: &Known) {
-        // What is wrong alone is so beside other calls as well.
-        let is_told = self.own_failures.contains(&remark.failure());
+        // A call that fails alone fails beside other calls as well.
+        let is_own = self.own_failures.contains(&remark.failure());
         if let Some(reported_by) = known.reported_by(remark) {
             self.meet_again(remark, reported_by);
-        } else if !is_told && self.remarked.insert(remark.fault()) {
+        } else if !is_own && self.remarked.insert(remark.fault()) {
             self.cx.warn(remark.clone().into());
         }
     }
 
-    /// Takes in how much of a history could be judged.
+    /// Counts how much of a history could be judged.
     pub(crate) fn add(&mut self, report: &Report, known: &Known) {
         self.objects += report.objects;
         self.undecided += report.undecided.len();
@@ -146,10 +146,10 @@ impl Reported {
         again.by_chance &= self.is_random;
     }
 
-    /// Says how much could not be judged, and what was met again.
+    /// Notes how much could not be judged, and which faults were met again.
     ///
     /// # Errors
-    /// The first fault of others that was met, if there is nothing else to tell.
+    /// The first fault of others that was met, if there is nothing else to report.
     pub(crate) fn end(self) -> CheckResult {
         if self.undecided > 0 {
             self.cx.note(format!("{} of {} objects are undecided", self.undecided, self.objects));

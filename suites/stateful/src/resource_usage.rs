@@ -1,4 +1,4 @@
-//! What a driver has, before and after: what is made and deleted again takes nothing away for good.
+//! Compares the resources of a driver before and after: objects that are made and deleted take nothing away for good.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,11 @@ pub(crate) struct ResourceUsage {
 }
 
 impl ResourceUsage {
-    /// Looks before anything is made, as far as the driver lets one. Its capacity counts only if a volume takes up exactly
-    /// its size of it and gives that back: the free space of a file system that others use tells nothing.
+    /// Measures before anything is made, as far as the driver permits. Its capacity counts only if a volume takes up
+    /// exactly its size of it and gives that back: the free space of a file system that others use proves nothing.
     ///
     /// # Errors
-    /// Broken if it refuses to tell, or a volume cannot be made.
+    /// Broken if it refuses to answer, or a volume cannot be made.
     pub(crate) async fn before(cx: &Cx, probed: &ProbedDriver) -> CheckResult<ResourceUsage> {
         let before = ResourceUsage::take(cx).await?;
         let scope = cx.scope();
@@ -58,12 +58,12 @@ impl ResourceUsage {
         })
     }
 
-    /// Waits until everything is there as it was, as far as the run has to do with it, and says what is not: volumes of
-    /// the size that was asked for, and storage that such volumes take up. Others may use the same storage, so that other
-    /// differences mean nothing.
+    /// Waits until everything that the run can have changed is as it was, and describes what is not: volumes of the
+    /// size that was requested, and storage that such volumes take up. Others may use the storage as well, so that
+    /// other differences mean nothing.
     ///
     /// # Errors
-    /// Broken if the driver refuses to tell.
+    /// Broken if the driver refuses to answer.
     pub(crate) async fn missing(&self, cx: &Cx, probed: &ProbedDriver) -> CheckResult<Option<String>> {
         let mut missing = None;
         let settled = cx.eventually(Settles::VolumeUnlisted, || async {

@@ -1,6 +1,6 @@
-//! The restart suite: the driver is killed, or told to stop, under load or while volumes are in use. What it has answered
-//! for is still there afterwards, and calls that it did not answer are completed when they are made again. The same holds
-//! after it was started twice.
+//! The restart suite: the driver is killed, or told to stop, under load or while volumes are in use. The results of its
+//! answers are still there afterwards, and calls without an answer are completed when they are repeated. This also
+//! holds after it was started twice.
 //!
 //! Calls afterwards go over the connections from before, as those of an orchestrator that does not notice the end.
 
@@ -31,13 +31,13 @@ use crate::rules::RESTARTED;
 pub(crate) use memory::unless_forgotten;
 use volume_in_use::VolumeInUse;
 
-/// Callers at the same time.
+/// Callers that work in parallel.
 const WORKERS: u16 = 6;
 /// Longest time under load before an end at a random moment.
 const LOAD_MAX: Duration = Duration::from_millis(60);
 /// Callers stop after this time, also while the driver takes its time to end.
 const LOAD_LIMIT: Duration = Duration::from_secs(10);
-/// Callers stop after so many calls in all. Every kind of call comes among them.
+/// Number of calls after which all callers stop. Every kind of call occurs among them.
 const LOAD_CALLS_MAX: u32 = 2_000;
 /// The call of its kind at which the driver is killed: the first ones meet nothing.
 const AT_CALL: u32 = 2;
@@ -47,7 +47,7 @@ pub const SUITE: Suite = Suite { name: "restart", checks: Checks::Declared(&[CHE
 
 const CHECKS: &[&Check] = &[
     &memory::REMEMBERS,
-    &identity_stable::TOLD_AGAIN,
+    &identity_stable::IDENTITY_STABLE,
     &detach_durable::UNDONE,
     &UNDER_LOAD,
     &in_use::IN_USE,
@@ -80,10 +80,10 @@ check! {
             load.changing().into_iter().flat_map(|rpc| [Moment::Begins(rpc), Moment::Ends(rpc)]).collect();
         let budget = Budget::new(cx, moments.len(), cx.config().effort.kills);
         let ends = Disruption::under_load();
-        let (mut told, mut longest) = (Reported::new(cx), Duration::ZERO);
+        let (mut reported, mut longest) = (Reported::new(cx), Duration::ZERO);
         let before = ResourceUsage::before(cx, &probed).await?;
         let (mut rounds, mut stays) = (0, None);
-        while told.goes_on() && budget.begins(cx, "end of the driver", rounds) {
+        while reported.goes_on() && budget.begins(cx, "end of the driver", rounds) {
             let scope = cx.scope();
             let mut rng = budget.rng(rounds);
             let nth = rounds as usize;
@@ -91,39 +91,39 @@ check! {
                 Some(moment) => (&KILLED, When::Moment(*moment)),
                 None => (ends[nth % ends.len()], When::After(LOAD_MAX.mul_f64(rng.f64()))),
             };
-            told.is_random(budget.is_random(rounds));
+            reported.is_random(budget.is_random(rounds));
             rounds += 1;
-            let is_first = told.is_all_right();
+            let is_first = reported.is_all_right();
             let round = Round { cx: &scope, probed: &probed, load: &load, seed: rng.u64(..), end };
-            match round.run(when, &mut told).await {
+            match round.run(when, &mut reported).await {
                 Ok(away) => longest = longest.max(away),
                 Err(stop) => {
                     cx.note(format!("round {rounds}, in which the driver was ended, was the first to go wrong"));
                     return Err(stop);
                 }
             }
-            if is_first && !told.is_all_right() {
+            if is_first && !reported.is_all_right() {
                 cx.note(format!("round {rounds}, in which the driver was ended, was the first to go wrong"));
             }
-            // Later rounds may tell why.
+            // Later rounds may show the reason.
             stays = stays.or(scope.undo_best_effort().await);
         }
         budget.end(cx, rounds, "ends of the driver");
         cx.note(format!("ended {rounds} times; after each start it answered within {} ms", longest.as_millis()));
-        if !told.leaves_doubt()
+        if !reported.leaves_doubt()
             && stays.is_none()
             && let Some(missing) = before.missing(cx, &probed).await?
         {
             resource_usage::remark(cx, &req::GEN_TIMEOUT_002, missing);
         }
-        if let Some(why) = stays.filter(|_| told.is_all_right()) {
+        if let Some(why) = stays.filter(|_| reported.is_all_right()) {
             return Err(Stop::broken(why));
         }
-        told.end()
+        reported.end()
     }
 }
 
-/// When the driver is ended.
+/// The moment at which the driver is ended.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Moment(Moment),
@@ -150,7 +150,7 @@ struct Round<'a> {
 
 impl Round<'_> {
     /// Ends the driver under load, and looks what is left: how long it took to start.
-    async fn run(&self, when: When, told: &mut Reported) -> CheckResult<Duration> {
+    async fn run(&self, when: When, reported: &mut Reported) -> CheckResult<Duration> {
         let recorder = Recorder::new(self.cx, self.probed);
         let used = VolumeInUse::begin(self.probed, &recorder).await?;
         let until = Instant::now() + LOAD_LIMIT;
@@ -174,7 +174,7 @@ impl Round<'_> {
             used.again().await?;
             used.back().await?;
         }
-        recorder.judge(self.seed, told);
+        recorder.judge(self.seed, reported);
         Ok(away)
     }
 }

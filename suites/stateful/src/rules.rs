@@ -149,10 +149,10 @@ const OF_NODES: Rules = &[
 
 /// Calls about volumes to the Controller service.
 pub static VOLUMES: Rules = OF_VOLUMES;
-/// The same with snapshots and what is copied from them.
+/// The rules of volumes, with snapshots and copies of them.
 pub static SNAPSHOTS: Rules =
     &joined::<_, { length(&[OF_VOLUMES, OF_SNAPSHOTS]) }>(&[OF_VOLUMES, OF_SNAPSHOTS]);
-/// The same with group snapshots.
+/// The rules of volumes, with group snapshots.
 pub static GROUPS: Rules = {
     const LISTS: &[Rules] = &[OF_GROUPS, OF_VOLUMES, OF_SNAPSHOTS];
     &joined::<_, { length(LISTS) }>(LISTS)
@@ -169,13 +169,13 @@ pub static RESTARTED: Rules = {
     const LISTS: &[Rules] = &[OF_ENDS, OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
     &joined::<_, { length(LISTS) }>(LISTS)
 };
-/// Everything, and what is said of a driver that calls at the same time end.
+/// All rules, with the one that is broken when parallel calls end the driver.
 pub(crate) static AT_ONCE: Rules = {
     const LISTS: &[Rules] =
         &[&[&req::GEN_ERR_001, &AFTER_ERROR_003], OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
     &joined::<_, { length(LISTS) }>(LISTS)
 };
-/// Everything.
+/// The rules of all objects.
 pub static ALL: Rules = {
     const LISTS: &[Rules] = &[OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
     &joined::<_, { length(LISTS) }>(LISTS)

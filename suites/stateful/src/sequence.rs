@@ -21,22 +21,22 @@ use crate::model::names::{Id, Name, Node, Slot, Stamp, Target, legend};
 use crate::model::state_set::Impossible;
 use crate::orchestrator::{Made, Orchestrator};
 
-/// How long an orchestrator waits at the least before it goes on to something else after a call that it gave up. Kubelet
-/// and the sidecars back off for longer; without any pause, which call begins first is a matter of the driver's threads.
+/// The shortest time that an orchestrator waits before its next call after a call that it gave up. Kubelet and the
+/// sidecars back off for longer; without any pause, the driver's threads decide which call begins first.
 const BACKS_OFF: Duration = Duration::from_millis(50);
 
-/// What a sequence came to.
+/// The result of a sequence.
 #[derive(Clone, Debug, Default)]
 pub struct Sequence {
     /// The calls that were made; the last one broke the rule.
     pub steps: Vec<CaseStep>,
-    /// The same calls, so that they can be made again.
+    /// The calls in a form in which they can be made again.
     pub(crate) links: Vec<ExecutedStep>,
     /// The rule that was broken.
     pub breach: Option<Breach>,
     /// Recommendations that were not kept, and answers that are only tolerated.
     pub remarks: Vec<Breach>,
-    /// Why something that it made cannot be undone, where it broke no rule.
+    /// The reason why something that it made cannot be undone, if it broke no rule.
     pub(crate) left: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct ExecutedStep {
     pub(crate) doing: Step,
     /// The id that it gave.
     pub(crate) gives: Option<Id>,
-    /// Whether something would have had to come before it.
+    /// True if another step is missing before it.
     pub(crate) is_early: bool,
     /// The changes of files and mounts that the driver made for it, if it was to be killed before one of them.
     pub(crate) changes: Vec<SystemCall>,
@@ -55,20 +55,20 @@ pub(crate) struct ExecutedStep {
 /// Keeps to the time of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// When no more calls are to be begun.
+    /// The time after which no more calls are begun.
     pub until: Instant,
-    /// How long a call is made again and again that the driver puts off.
+    /// The time for which a call is repeated while the driver puts it off.
     pub insists: Duration,
-    /// How long is waited before the last call, so that whatever takes its time is over.
+    /// The time to wait before the last call, so that slow changes are over.
     pub settles: Duration,
 }
 
-/// Something to do in a sequence.
+/// A step of a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlannedStep {
     /// Whatever call comes into question now.
     Op(Op),
-    /// This call.
+    /// A certain call.
     Step(Step),
     /// A copy under a name, with the room that its source has by then.
     Copy(Name, Id, Room, CallMode),
@@ -79,9 +79,8 @@ pub enum PlannedStep {
 /// A call, and how it is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// What is asked.
     pub call: Call,
-    /// How.
+    /// The mode of the call.
     pub how: CallMode,
 }
 
@@ -207,7 +206,7 @@ pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -
     }
 }
 
-/// What is to be said of a driver that goes on saying "not now".
+/// The violation of a driver that keeps saying "not now".
 fn never_done(call: &Call, code: Code) -> Breach {
     Breach {
         rule: &AFTER_ERROR_005,
@@ -239,17 +238,17 @@ impl Sequence {
         self.links.iter().map(|link| link.doing.clone()).collect()
     }
 
-    /// Whether a call did not get the time to be answered.
+    /// Returns true if a call did not get the time to be answered.
     pub(crate) fn is_broken_off(&self) -> bool {
         self.steps.iter().any(|step| step.how.disruption().is_some())
     }
 
-    /// Whether time may change what was seen: something was deleted or listed.
+    /// Returns true if time may change the result: something was deleted or listed.
     pub fn takes_time(&self) -> bool {
         self.steps.iter().any(|step| deletes(&step.call) || lists(&step.call))
     }
 
-    /// What time may change about it.
+    /// The changes that may need more time.
     pub(crate) fn settles(&self) -> Vec<Settles> {
         let of_call = |step: &CaseStep| match &step.call {
             Call::Volume(VolumeCall::DeleteVolume { .. }) => {

@@ -25,16 +25,16 @@ pub(crate) struct Shrinker<'a> {
     /// The last call is the one at which it fails.
     smallest: Vec<ExecutedStep>,
     pass: Pass,
-    /// Whether the passes have helped since they were begun.
+    /// True if the passes have helped since they were begun.
     helped: bool,
 }
 
-/// What is tried next.
+/// The candidate that is tried next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
-    /// Only the calls about what the last one is about.
+    /// Only the calls about the object of the last one.
     Related,
-    /// All but so many calls from there.
+    /// All calls except this many from that place on.
     Part {
         size: usize,
         at: usize,
@@ -49,7 +49,7 @@ enum Pass {
         at: usize,
         way: usize,
     },
-    /// The same with the first names, nodes and places.
+    /// The calls with the first names, nodes and places.
     Renamed,
     Done,
 }
@@ -77,10 +77,10 @@ impl<'a> Shrinker<'a> {
         None
     }
 
-    /// Takes in what came of the candidate: the calls that were made, if it fails as well.
-    pub(crate) fn tell(&mut self, fails: Option<Vec<ExecutedStep>>) {
+    /// Takes the result of the candidate: the calls that were made, if it fails as well.
+    pub(crate) fn take_result(&mut self, fails: Option<Vec<ExecutedStep>>) {
         match fails {
-            // As many calls as before and none of them plainer: that would go on for ever.
+            // A candidate of equal length has to be simpler, or shrinking would not end.
             Some(made) if self.is_smaller(&made) => {
                 self.smallest = turn::marked(made, self.profile);
                 self.helped = true;
@@ -102,7 +102,7 @@ impl<'a> Shrinker<'a> {
                 && matches!(self.pass, Pass::Plainer { .. } | Pass::Renamed))
     }
 
-    /// The sequence that the pass stands for, as far as there is one.
+    /// The sequence of the present pass, if there is one.
     fn proposal(&self) -> Option<Vec<Step>> {
         let last = self.smallest.len().checked_sub(1)?;
         let without = |left_out: &dyn Fn(usize) -> bool| {
@@ -130,7 +130,7 @@ impl<'a> Shrinker<'a> {
         }
     }
 
-    /// What comes after a pass that does not help.
+    /// The next pass after one that does not help.
     fn next(&mut self) -> Pass {
         let last = self.smallest.len().saturating_sub(1);
         match self.pass {
@@ -205,7 +205,7 @@ impl Numbers {
         }
     }
 
-    /// Gives an id its number. `false` if nothing has it. Those of members are known to nobody but their group.
+    /// Gives an id its number. Returns false if no object has it. Only its group knows the ids of members.
     fn renumber(&self, id: &mut Id) -> bool {
         match self.now.get(id) {
             Some(now) => *id = *now,
@@ -232,7 +232,7 @@ fn names_of(call: &Call) -> BTreeSet<Name> {
     call.ids().into_iter().map(|id| id.name.owner()).chain(call.makes()).collect()
 }
 
-/// Whether a call is about one of these as its object.
+/// Returns true if a call is about one of these objects.
 pub(crate) fn is_about(call: &Call, names: &BTreeSet<Name>) -> bool {
     call.subject().is_some_and(|subject| names.contains(&subject.name()))
 }
@@ -302,7 +302,7 @@ mod tests {
         calls.into_iter().map(Call::from).collect()
     }
 
-    /// What a right driver makes of such calls: a name that is free gives a new id.
+    /// The calls with the ids that a right driver gives: a name that is free gives a new id.
     fn made(doings: Vec<Step>) -> Vec<ExecutedStep> {
         let mut there: BTreeMap<Name, Id> = BTreeMap::new();
         let mut given: BTreeMap<Name, u16> = BTreeMap::new();
@@ -327,7 +327,7 @@ mod tests {
         links
     }
 
-    /// What is left of calls that fail if the last one does after those before it, as one line.
+    /// Shrinks calls that fail if the last one does after those before it, and writes the result as one line.
     fn shrunk(calls: Vec<Call>, fails: impl Fn(&[Call]) -> bool) -> String {
         let profile = profile();
         let mut shrinker = Shrinker::new(made(calls.into_iter().map(Step::once).collect()), &profile);
@@ -335,7 +335,7 @@ mod tests {
         while let Some(doings) = shrinker.candidate() {
             let links = made(doings);
             let calls: Vec<Call> = links.iter().map(|link| link.doing.call.clone()).collect();
-            shrinker.tell(
+            shrinker.take_result(
                 (0..calls.len()).find(|last| fails(&calls[..=*last])).map(|last| links[..=last].to_vec()),
             );
             tries += 1;
@@ -423,7 +423,7 @@ mod tests {
         let mut shrinker = Shrinker::new(made(vec![insisting]), &profile);
         let plainer = shrinker.candidate();
         assert_eq!(plainer, Some(vec![Step::once(create(0))]));
-        shrinker.tell(plainer.map(made));
+        shrinker.take_result(plainer.map(made));
         assert_eq!(shrinker.candidate(), None);
     }
 }

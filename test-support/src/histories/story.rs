@@ -7,8 +7,8 @@ use csi_harness::config::AccessType;
 use csi_harness::lifecycle::volume_capability::Mode;
 use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{
-    Answer, GroupFacts, GroupResponse, Response, SnapshotFacts, SnapshotResponse, SourceTold, VolumeFacts,
-    VolumeResponse,
+    Answer, GroupFacts, GroupResponse, Response, SnapshotFacts, SnapshotResponse, SourceReported,
+    VolumeFacts, VolumeResponse,
 };
 use csi_suite_stateful::model::call::{Call, CreateSpec, GroupCall, Size, SnapshotCall, Usage, VolumeCall};
 use csi_suite_stateful::model::call_context::DriverProfile;
@@ -123,7 +123,7 @@ pub fn facts(id: Id) -> VolumeFacts {
         capacity_bytes: GIB,
         context: "{\"pool\": \"a\"}".into(),
         topology: "{}".into(),
-        source: SourceTold::LeftOut,
+        source: SourceReported::LeftOut,
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_suite_stateful::model::answer::{
-    Answer, Found, GroupResponse, Listed, Response, SnapshotResponse, SourceTold, VolumeFacts, VolumeResponse,
+    Answer, Found, GroupResponse, Listed, Response, SnapshotResponse, SourceReported, VolumeFacts,
+    VolumeResponse,
 };
 use csi_suite_stateful::model::call::{Call, CreateSpec, GroupCall, List, SnapshotCall, Usage, VolumeCall};
 use csi_suite_stateful::model::names::{Id, Name, Node, ObjectKind, Slot, Stamp, Target};
@@ -180,7 +181,7 @@ impl Toy {
     fn facts(&self, disk: &Disk) -> VolumeFacts {
         let mut facts = facts(disk.id);
         facts.capacity_bytes = if self.is(Trait::SizesUnknown) { 0 } else { disk.bytes };
-        facts.source = disk.wanted.source.map_or(SourceTold::LeftOut, SourceTold::Known);
+        facts.source = disk.wanted.source.map_or(SourceReported::LeftOut, SourceReported::Known);
         if self.is(Trait::ChangesContext) {
             facts.context = format!("{}", self.answers).into();
         }

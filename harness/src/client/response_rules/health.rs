@@ -1,4 +1,4 @@
-//! What holds for every volume and every back end of whose health a reply tells.
+//! Rules for the health of volumes and back ends in replies.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const STORAGE_ENTRY: &str = "csi.v1.NodeGetStorageHealthResponse.StorageBackendH
 /// Entries that Kubernetes keeps of one volume.
 const ENTRIES_MAX: usize = 16;
 
-/// Takes note of a breach: the rule, the field, and what was there.
+/// Records a breach: the rule, the field, and the value.
 type Note<'a> = &'a mut dyn FnMut(&'static Requirement, &str, String);
 
 /// The rules of an entry.
@@ -39,7 +39,7 @@ const OF_STORAGE: Rules = Rules {
     length: &req::NODE_STORHEALTH_007,
 };
 
-/// Whether the length of the field is judged here, and not with those of all texts.
+/// Returns true if the length of the field is judged here, and not with those of all texts.
 pub(super) fn judges(field: &FieldDescriptor) -> bool {
     let parent = field.parent_message();
     [VOLUME_ENTRY, STORAGE_ENTRY].contains(&parent.full_name())
@@ -49,7 +49,7 @@ pub(super) fn judges(field: &FieldDescriptor) -> bool {
 pub(super) fn look(message: &DynamicMessage, note: Note<'_>) {
     match message.descriptor().full_name() {
         VOLUME => volume(message, note),
-        STORAGE => told_once(
+        STORAGE => check_pairs_are_unique(
             message,
             "backend_health",
             &["status", "reason", "volume_capability"],
@@ -66,15 +66,15 @@ fn volume(message: &DynamicMessage, note: Note<'_>) {
     if text(message, "volume_id").is_empty() {
         note(&req::MSG_HEALTH_001, "VolumeHealth.volume_id", "nothing".to_owned());
     }
-    told_once(message, "health_statuses", &["status", "reason"], &req::MSG_HEALTH_007, note);
+    check_pairs_are_unique(message, "health_statuses", &["status", "reason"], &req::MSG_HEALTH_007, note);
     let entries = list(message, "health_statuses").len();
     if entries > ENTRIES_MAX {
         note(&req::MSG_HEALTH_017, "VolumeHealth.health_statuses", format!("{entries} entries"));
     }
 }
 
-/// No two entries of a list have the same of these fields.
-fn told_once(
+/// Notes an entry of a list that equals an earlier one in these fields.
+fn check_pairs_are_unique(
     message: &DynamicMessage,
     field: &str,
     key: &[&str],
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_of_status_and_reason_is_told_once() {
+    fn a_pair_of_status_and_reason_occurs_once() {
         let slow = |message: &str| v1::volume_health::VolumeHealthEntry {
             status: 1,
             reason: "Slow".to_owned(),

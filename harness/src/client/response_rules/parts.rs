@@ -1,4 +1,5 @@
-//! Parts of secrets: what is left of one that was cut, or shown in part to tell it from others.
+//! Finds parts of secrets in replies: a secret may have been cut, or shortened on purpose so that a reader recognises
+//! it.
 
 use std::collections::HashSet;
 
@@ -7,7 +8,7 @@ const SHORT_BYTES: usize = 8;
 const LONG_BYTES: usize = 12;
 /// Times that letters follow on digits, or digits on letters: other than in names with a number.
 const TURNS_MIN: usize = 3;
-/// Of a longer secret, as of a certificate, the beginning is looked for.
+/// Only the beginning of a longer secret, such as a certificate, is looked for.
 const SECRET_BYTES_MAX: usize = 4 << 10;
 
 /// The parts of some secrets.
@@ -28,7 +29,7 @@ impl Parts {
         parts
     }
 
-    /// Those of them that stand in a text.
+    /// The parts that occur in a text.
     pub(super) fn found_in<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let short = text.windows(SHORT_BYTES).filter(|part| self.short.contains(*part));
         short.chain(text.windows(LONG_BYTES).filter(|part| self.long.contains(*part)))

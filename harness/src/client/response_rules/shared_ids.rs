@@ -1,5 +1,5 @@
-//! Ids that a driver returned for two objects that exist at the same time. A check that uses such an id may meet another object than its own,
-//! and fail although the driver keeps the rule that the check is about.
+//! Detects ids that a driver returned for two objects that exist at the same time. A check that uses such an id may
+//! meet another check's object, and fail although the driver keeps the rule that the check is about.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,8 @@ struct Object {
     name: Vec<String>,
     /// The label of the check that created it, if a check did.
     check: Option<String>,
-    /// Another object has had the id at the same time. Which of them a later request deletes is not known, so that one may go on existing.
+    /// True if another object has had the id at the same time. A later deletion may be meant for either, so one of them
+    /// may still exist.
     is_shared: bool,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct SharedIdRecorder(Mutex<Record>);
 #[derive(Debug, Default)]
 struct Record {
     objects: BTreeMap<Id, Object>,
-    /// By the label of the check.
+    /// Shared ids by the label of the check.
     shared: BTreeMap<String, SharedIds>,
 }
 

@@ -18,7 +18,7 @@ use crate::protocol::effect;
 /// Times that a question is asked again while the driver says "not now".
 const TRIES_MAX: u32 = 5;
 
-/// The questions, and what came of them.
+/// The first calls to a driver, and their answers.
 pub(super) struct Interview<'a> {
     config: &'a Config,
     nodes: &'a [Peer],
@@ -32,7 +32,7 @@ pub(super) struct Interview<'a> {
 }
 
 impl<'a> Interview<'a> {
-    /// Nothing asked yet. There is at least one node.
+    /// An interview without any answers yet. There is at least one node.
     pub(super) fn new(config: &'a Config, nodes: &'a [Peer], controller: Option<&'a Peer>) -> Interview<'a> {
         Interview {
             config,
@@ -47,7 +47,7 @@ impl<'a> Interview<'a> {
         }
     }
 
-    /// GetPluginInfo of the first node, and GetPluginCapabilities of it and of the Controller services elsewhere.
+    /// Calls GetPluginInfo of the first node, and GetPluginCapabilities of it and of Controller services elsewhere.
     pub(super) async fn identity(&mut self) -> Result<v1::GetPluginInfoResponse, TargetError> {
         let info = self.ask(&self.nodes[0], v1::GetPluginInfoRequest {}).await?.unwrap_or_else(|refused| {
             self.remarks.push(format!("GetPluginInfo failed, so the driver has no name here: {refused}"));
@@ -78,8 +78,8 @@ impl<'a> Interview<'a> {
         Ok(())
     }
 
-    /// Which services there are, and their capabilities. An answer to the capability call is what counts;
-    /// GetPluginCapabilities of a split deployment may speak of the other half.
+    /// Finds out which services exist, and their capabilities. The answer to the capability call of a service counts,
+    /// because GetPluginCapabilities of a split deployment may describe the other half.
     pub(super) async fn services(&mut self) -> Result<(), TargetError> {
         use v1::{controller_service_capability as c, group_controller_service_capability as g};
 
@@ -170,7 +170,7 @@ impl<'a> Interview<'a> {
         }
     }
 
-    /// What of the capabilities the version does not have that the user wants the driver to be judged by.
+    /// Removes capabilities that do not exist in the version that the user wants the driver to be judged by.
     fn versions(&mut self) {
         let Some(version) = self.config.csi_version.named() else { return };
         self.hidden = self.capabilities.keep(version);

@@ -1,4 +1,4 @@
-//! Where paths lie below the directories for them: as a test would have it, or as kubelet does.
+//! Chooses paths below the configured directories: in a simple layout of our own, or as kubelet does.
 
 use std::path::PathBuf;
 
@@ -22,13 +22,13 @@ pub(crate) struct PathParts {
 }
 
 impl PathParts {
-    /// One level, and for a target another one.
+    /// One directory level, and another one for a target.
     pub(crate) fn flat(name: &str) -> PathParts {
         PathParts { shared: PathBuf::new(), own: name.into(), target: "target".to_owned() }
     }
 }
 
-/// What all places of a node have in common.
+/// The layout of all paths of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     kind: PathLayout,
@@ -48,12 +48,12 @@ impl Layout {
         self.kind
     }
 
-    /// Where a volume is published: below a pod of its own, and under this name of the volume.
+    /// The target path of a volume, below a pod of its own and under this name of the volume.
     pub(crate) fn target(&self, name: &str, access: AccessType) -> PathParts {
         self.target_in(&uid(name), name, access)
     }
 
-    /// Where a volume of this name is published for the pod with this UID.
+    /// The target path of a volume of this name for the pod with this UID.
     pub(crate) fn target_in(&self, pod: &str, name: &str, access: AccessType) -> PathParts {
         match (self.kind, access) {
             (PathLayout::Flat, _) => PathParts::flat(name),
@@ -71,7 +71,7 @@ impl Layout {
         }
     }
 
-    /// Where kubelet notes what it has to know of a block volume of this name.
+    /// The file in which kubelet records what it has to know of a block volume of this name.
     pub(crate) fn device_data(name: &str) -> PathParts {
         PathParts {
             shared: "plugins/kubernetes.io/csi/volumeDevices".into(),
@@ -80,13 +80,13 @@ impl Layout {
         }
     }
 
-    /// Where kubelet maps a block volume of this name to its pods.
+    /// The directory in which kubelet maps a block volume of this name to its pods.
     pub(crate) fn device_map(name: &str) -> PathParts {
         PathParts { own: [name, "dev"].iter().collect(), target: String::new(), ..Layout::device_data(name) }
     }
 
-    /// Where a volume is staged. kubelet finds the place of a file system by the id of the volume, and that of a device by
-    /// the name under which it knows the volume.
+    /// The staging path of a volume. kubelet derives it from the volume id for a file system, and from its own name of
+    /// the volume for a device.
     pub(crate) fn staging(&self, volume_id: &str, name: &str, access: AccessType) -> PathParts {
         let place = match (self.kind, access) {
             (PathLayout::Flat, _) => PathParts::flat(name),

@@ -1,4 +1,4 @@
-//! Which of a check's calls a finding is about: the accused one, and those that speak of the same objects.
+//! Selects the calls of a check that explain a finding: the accused one, and those about the objects of that one.
 
 use std::collections::BTreeSet;
 
@@ -26,15 +26,16 @@ const NAMING_FIELDS: [&str; 12] = [
 ];
 /// Shorter names stand in texts by chance.
 const NAME_IN_TEXT_BYTES_MIN: usize = 4;
-/// How far it is followed what was made from what: a volume, its snapshot, the copy of that.
+/// The number of steps by which objects are followed to what was made from them: a volume, its snapshot, the copy of
+/// that.
 const GENERATIONS_MAX: usize = 3;
 
 /// The calls that a finding is about, by their places.
 #[derive(Debug)]
 pub(super) struct Relevant {
-    /// The call that the driver is accused for, as far as one can tell.
+    /// The call that the driver is accused for, as far as that can be known.
     pub(super) accused: usize,
-    /// That one and all that have to do with it, in order.
+    /// The accused call and all calls about its objects, in order.
     pub(super) places: Vec<usize>,
 }
 
@@ -45,10 +46,10 @@ pub(super) fn relevant(calls: &[&CallRecord], rpc: &str, violation: Option<&Viol
     let mut about = calls.get(accused).map(|call| about(call)).unwrap_or_default();
     if let Some(violation) = violation {
         let texts = [&violation.message, &violation.expected, &violation.actual];
-        let is_told = |name: &&String| {
+        let is_in_violation = |name: &&String| {
             name.len() >= NAME_IN_TEXT_BYTES_MIN && texts.iter().any(|text| text.contains(name.as_str()))
         };
-        about.extend(named.iter().flatten().filter(is_told).cloned());
+        about.extend(named.iter().flatten().filter(is_in_violation).cloned());
     }
     if about.is_empty() {
         return Relevant { accused, places: (0..calls.len()).collect() };
@@ -78,17 +79,17 @@ fn accused(calls: &[&CallRecord], rpc: &str, violation: Option<&Violation>) -> u
     place.unwrap_or(last)
 }
 
-/// Whether the call has made something that later ones may speak of.
+/// Returns true if the call has made an object that later calls may name.
 pub(super) fn makes_something(call: &CallRecord) -> bool {
     Facts::of(call.rpc).is_some_and(|facts| facts.makes().is_some()) && matches!(call.outcome, Answer::Ok(_))
 }
 
-/// Whether a call is about something that another one names.
+/// Returns true if the two calls are about a common object.
 pub(crate) fn have_to_do(one: &CallRecord, other: &CallRecord) -> bool {
     !about(one).is_disjoint(&about(other))
 }
 
-/// What a call is about: what was asked for, and what it made. A list is about nothing of what is in it.
+/// The names of the objects that a call asked for or made. A list is about none of its entries.
 fn about(call: &CallRecord) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     collect(&call.request(), &mut names);
@@ -240,7 +241,7 @@ mod tests {
         let calls = [created("volume-1", None), created("volume-2", None), list()];
         let lacks = Violation::new("ListVolumes does not list volume-2");
         assert_eq!(found(&calls, "ListVolumes", &lacks), (2, vec![1, 2]));
-        // Where nothing says what it is about, all calls are.
+        // If no object is named, all calls are relevant.
         assert_eq!(found(&calls, "ListVolumes", &Violation::new("wrong")), (2, vec![0, 1, 2]));
     }
 }

@@ -1,5 +1,5 @@
-//! Checks that may harm those after them. After each one, plain calls are made that the driver did before. If one fails, the call is searched
-//! after which it does, and the driver is started anew for the checks that follow.
+//! Runs checks that may harm later checks. After each one, plain calls are made that the driver did before. If one
+//! fails, the call that caused it is searched, and the driver is restarted for the checks that follow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,25 +16,26 @@ use crate::run::plain_call::{Made, PlainCall, Probe};
 use crate::run::run_check::{Rules, raised, run_check};
 use crate::verdict::harm::{self, Culprit, Lasting, Lost};
 
-/// A plain call that takes no longer is made after each check; any other only after those that may have harmed what it is about,
-/// and a dear one only as long as it takes no more of the run than they do, or after so many of them.
+/// Plain calls faster than `QUICK` are made after every check. Slower ones are made only after checks that could have
+/// affected their objects; if they take longer than `CHEAP`, only once these checks have taken as long, or after
+/// `HELD_MAX` of them.
 const QUICK: Duration = Duration::from_millis(20);
 const CHEAP: Duration = Duration::from_millis(250);
 const HELD_MAX: usize = 8;
-/// A plain call that fails is made again for so long: what a check gave up may still be at work in the driver.
+/// A plain call that fails is repeated for this time, because the driver may still work on a call that a check gave up.
 const FAILS_FOR_GOOD: Duration = Duration::from_millis(1_500);
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
-/// Times that a driver is started anew since a plain call is put off for ever.
+/// Restarts of the driver after it keeps putting off a plain call.
 const RENEWED_MAX: usize = 8;
 /// A check that has taken longer, or made more calls, is not run once more to find the call.
 const TRIED_AGAIN_MAX: Duration = Duration::from_secs(60);
 const CALLS_TRIED_AGAIN_MAX: usize = 500;
-/// A call that has had no answer for so long is taken to have none for ever.
+/// A call without an answer for this time is taken for one that will never get one.
 const HANGS_AFTER: Duration = Duration::from_secs(2);
-/// How long a driver may take to stop that has left a call without an answer: most wait for their calls to end.
+/// The time in which a driver has to stop that has left a call without an answer: most wait for their calls to end.
 const BUSY_GRACE: Duration = Duration::from_secs(1);
 
-/// What is known of the driver while such checks run.
+/// Plain calls and reports while such checks run.
 #[derive(Debug, Default)]
 pub(super) struct Harm {
     has_begun: bool,
@@ -42,36 +43,36 @@ pub(super) struct Harm {
     plain: Vec<Watched>,
     /// Reports on checks after which a plain call is still to be made.
     held: Vec<CheckReport>,
-    /// How often the driver was started anew although no check is to blame.
+    /// The number of restarts for which no check was to blame.
     renewed: usize,
-    /// The checks that were blamed and what came of them, by what failed after them.
+    /// The checks that were blamed and their outcomes, by the failure that followed.
     blamed: BTreeMap<(&'static str, Option<i32>), (String, OutcomeKind)>,
 }
 
-/// A plain call, and what is known of it.
+/// A plain call, and its results so far.
 #[derive(Debug)]
 struct Watched {
     call: Arc<PlainCall>,
-    /// How long it took when it was made last.
+    /// The time that the last call took.
     took: Duration,
     /// So many of the reports that are held are of checks before which it was made last.
     seen: usize,
-    /// Whether it cannot be had any more, for whatever reason that says nothing of it.
+    /// True if it cannot be made any more, for a reason that proves nothing.
     is_mute: bool,
-    /// Why it fails, where the driver cannot be started anew or that does not help.
+    /// The reason why it fails, if the driver cannot be restarted or a restart does not help.
     lasts: Option<Lasting>,
 }
 
-/// When a plain call is made again.
+/// The time at which a plain call is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Now,
     Later,
-    /// Nothing was done that may have harmed what it is about.
+    /// Nothing was done that may have harmed its objects.
     Never,
 }
 
-/// Whether a driver that was started anew does the plain call again.
+/// The result of a plain call after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fresh {
     Works,
@@ -80,20 +81,20 @@ enum Fresh {
     Unavailable,
 }
 
-/// Whether the driver may be at work on a call for ever.
+/// Returns true if the driver may be at work on a call without end.
 fn hangs(call: &CallRecord) -> bool {
     matches!(&call.outcome, Answer::Unknown(NoAnswer::Timeout(after) | NoAnswer::Cancelled(after)) if *after >= HANGS_AFTER)
 }
 
-/// What comes of running those checks again that may have spoilt the driver.
+/// The result of repeating the checks that may have damaged the driver.
 enum Tried {
-    /// It was this one, by this call.
+    /// This check did it, by this call.
     Call(usize, Culprit),
-    /// It was this one, by some of its calls.
+    /// This check did it, by some of its calls.
     Check(usize, Lost),
-    /// It was none of them, alone.
+    /// None of them did it alone.
     None,
-    /// Nobody knows: that would take too long.
+    /// Unknown: repeating them would take too long.
     Untried,
 }
 
@@ -129,7 +130,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Starts a driver anew that may still be at work on a call without an answer, which would slow down all that come after it.
+    /// Restarts a driver that may still be at work on a call without an answer, which would slow down all later checks.
     async fn end_what_hangs(&mut self, label: &str) {
         let Some(driver) = self.target.driver().cloned().filter(|_| !self.is_over()) else { return };
         let why =
@@ -143,18 +144,18 @@ impl Runner<'_> {
         }
     }
 
-    /// Ends the driver and starts it. What was known of its calls may be so no more.
+    /// Restarts the driver. Earlier knowledge about its calls is discarded.
     async fn restart(&mut self, driver: &Driver, grace: Duration) -> Result<Duration, Away> {
         self.rules.preconditions.forget();
         self.harm.plain.iter_mut().for_each(|watched| watched.is_mute = false);
-        // What matters is whether it is there afterwards.
+        // Only what is there afterwards matters, so an error is ignored.
         let _ = driver.stop(grace).await;
         let target = self.target.clone();
         self.with_news(target.bring_back()).await
     }
 
-    /// Makes the plain calls for the first time. Where one fails although its check has passed, something that ran before has
-    /// spoilt the driver.
+    /// Makes the plain calls for the first time. If one fails although its check has passed, an earlier check has
+    /// damaged the driver.
     async fn begin_harm(&mut self) {
         self.harm.has_begun = true;
         for call in PlainCall::all(&self.rules.preconditions, &self.target, self.rules.seed) {
@@ -184,7 +185,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Makes the plain calls that it is time for, judges what comes of them, and tells the reports that waited for that.
+    /// Makes the plain calls that are due, judges their answers, and releases the reports that waited for that.
     async fn look_after(&mut self, keep_calls: bool, is_last: bool) {
         let mut waits = false;
         for at in 0..self.harm.plain.len() {
@@ -237,7 +238,7 @@ impl Runner<'_> {
             (Ok(Made::Done), _) => self.harm.plain[at].lasts = None,
             (Ok(Made::Not), _) => {
                 self.harm.plain[at].lasts = None;
-                // It would have to be waited for each time.
+                // Otherwise each later look would wait for it.
                 self.harm.plain[at].is_mute = !self.renew(&call).await;
             }
             (Err(_), Some(lasting)) => self.harm.held.iter_mut().for_each(|report| lasting.excuse(report)),
@@ -250,7 +251,8 @@ impl Runner<'_> {
         self.harm.plain[at].seen = self.harm.held.len();
     }
 
-    /// Starts a driver anew that puts a plain call off for ever: what checks have used up may be there again. Whether it is.
+    /// Restarts a driver that keeps putting off a plain call: resources that checks have used up may be there again.
+    /// Returns true if the call is done now.
     async fn renew(&mut self, plain: &PlainCall) -> bool {
         let last = self.harm.held.last().map(CheckReport::label);
         if self.harm.renewed >= RENEWED_MAX || self.target.driver().is_none() || self.is_over() {
@@ -281,10 +283,10 @@ impl Runner<'_> {
         (self.with_news(made).await, begun.elapsed())
     }
 
-    /// How it fails after a while, if it still does.
+    /// Returns the failure if the call still fails after a while.
     async fn fails_for_good(&mut self, plain: &PlainCall, mut lost: Lost) -> Option<Lost> {
         let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
-        // One that is not answered has taken its time already.
+        // A call without an answer has taken its time already.
         while lost.code.is_some() && begun.elapsed() + pause < FAILS_FOR_GOOD {
             tokio::time::sleep(pause).await;
             pause *= 2;
@@ -296,7 +298,7 @@ impl Runner<'_> {
     /// Ends the driver and starts it, if the run may.
     async fn start_afresh(&mut self, plain: &PlainCall) -> Fresh {
         let Some(driver) = self.target.driver().cloned() else { return Fresh::Unavailable };
-        // Another look says whether it is there.
+        // The plain call that follows shows if the driver is back.
         let _ = self.restart(&driver, STOP_GRACE).await;
         if !self.target.is_alive().await {
             self.dead = true;
@@ -305,12 +307,12 @@ impl Runner<'_> {
         if self.make_plain(plain).await.0 == Ok(Made::Done) { Fresh::Works } else { Fresh::Fails }
     }
 
-    /// Finds out which check has broken the driver, of those that ran since the plain call was done, blames it, and has the driver
-    /// back as it was, as far as that is possible. Returns what lasts.
+    /// Finds out which check has broken the driver, among those that ran since the plain call was done, blames it, and
+    /// restores the driver as far as possible. Returns a lasting failure.
     async fn find_cause(&mut self, plain: &Arc<PlainCall>, from: usize, lost: Lost) -> Option<Lasting> {
         let suspect = from + harm::suspect(&self.harm.held[from..], &lost);
         let fault = (lost.rpc.method, lost.code.map(|code| code as i32));
-        let first = self.harm.blamed.get(&fault).filter(|_| !self.options.tell_each).cloned();
+        let first = self.harm.blamed.get(&fault).filter(|_| !self.options.report_each).cloned();
         let mut fresh = self.start_afresh(plain).await;
         if let Some((first, counts_as)) = first {
             lost.refer(&mut self.harm.held[suspect], first, counts_as);
@@ -347,8 +349,8 @@ impl Runner<'_> {
         self.recover(fresh, at, lost).await
     }
 
-    /// Goes on after a check was blamed. The plain call fails for good, unless the driver was started anew and does it again; then the checks
-    /// that ran in between run once more. Returns what lasts.
+    /// Continues after a check was blamed. The plain call fails for good, unless a restart has helped; in that case,
+    /// the checks that ran in between run once more. Returns the lasting failure.
     async fn recover(&mut self, fresh: Fresh, at: usize, lost: Lost) -> Option<Lasting> {
         if fresh != Fresh::Works {
             return Some(Lasting { lost, since: self.harm.held[at].label() });
@@ -364,7 +366,8 @@ impl Runner<'_> {
         None
     }
 
-    /// Runs those that may have spoilt the driver once more, the likeliest first, each in a fresh start, with a look after each call.
+    /// Repeats the checks that may have damaged the driver, the likeliest first, each after a restart and with a plain
+    /// call after each of its calls.
     async fn try_again(&mut self, plain: &Arc<PlainCall>, from: usize, suspect: usize) -> Tried {
         let others = (from..self.harm.held.len()).filter(|at| *at != suspect);
         let mut tried = Tried::Untried;
@@ -387,7 +390,7 @@ impl Runner<'_> {
             if let Some(found) = probe.found().await {
                 return Tried::Call(at, found);
             }
-            // What undoes the rest may have done it.
+            // The calls that undo the rest may have caused it.
             if let Err(lost) = self.make_plain(plain).await.0 {
                 return Tried::Check(at, lost);
             }

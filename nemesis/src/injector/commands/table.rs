@@ -1,4 +1,4 @@
-//! How each command fails: exit codes and what it prints then, as its manual page or its source has them.
+//! The failures of each command: exit codes and printed texts, by its manual page or its source.
 
 use csi_harness::driver::Broken;
 
@@ -6,7 +6,7 @@ use csi_harness::driver::Broken;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) how: Broken,
-    /// What it means, for people: reads after the name of the command.
+    /// The failure in words that read after the name of the command.
     means: &'static str,
 }
 
@@ -33,11 +33,11 @@ impl Way {
     }
 
     /// Reads after the name of the command.
-    pub(super) fn told(self) -> &'static str {
+    pub(super) fn described(self) -> &'static str {
         self.means
     }
 
-    /// What fails goes on failing; who is killed or late is so once.
+    /// Returns true if the fault stays until it is healed. A command is killed or late only once.
     pub(super) fn lasts(self) -> bool {
         matches!(self.how, Broken::Fails { .. } | Broken::Hangs)
     }
@@ -53,14 +53,14 @@ const DIES_HALF_WAY: Way = Way { how: Broken::DiesHalfWay, means: "is killed in 
 const DIES_AT_THE_END: Way =
     Way { how: Broken::DiesAtTheEnd, means: "is killed when its work is done, before it can say so" };
 
-/// Of every command.
+/// The ways that every command has.
 const ALWAYS: &[Way] = &[HANGS, LATE];
-/// Of those that change something.
+/// The ways of commands that change something.
 const CHANGES: &[Way] = &[DIES_HALF_WAY, DIES_AT_THE_END];
-/// Of those that leave what nobody can repair without asking when they are killed in the middle.
+/// The ways of commands that leave damage which cannot be repaired without asking, if they are killed in the middle.
 const MENDS: &[Way] = &[DIES_AT_THE_END];
 
-/// Commands that write files, and are killed midway when they have written so much.
+/// Commands that write files. They are killed midway when they have written a certain amount.
 const WRITES: &[&str] = &["tar", "rsync", "cp", "dd", "qemu-img", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"];
 
 struct Row {
@@ -236,7 +236,7 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// What every other command does.
+/// The ways of every other command.
 const OTHER: &[Way] = &[fails(1, "error: Input/output error", "fails")];
 
 /// The ways to break a command.

@@ -1,8 +1,9 @@
-//! A directory on a file system of the kernel's, on a block device whose writes can be made to get lost (device-mapper, dm-flakey). What a
-//! loss of power leaves is what that file system has written by then, and what it makes of it when it is mounted again.
+//! A directory on a file system of the kernel, on a block device that can lose its writes (device-mapper, dm-flakey). A
+//! loss of power leaves what the file system has written to the device by then, and what its recovery makes of that at
+//! the next mount.
 //!
-//! Below the device is a loop device, on a file that has no name. Each of them goes by itself with what lies on it, so that only the mount
-//! has to be taken away, whatever this process has ended by.
+//! Below the device is a loop device, on a file without a name. Each of them disappears with its last user, so that
+//! only the mount has to be removed, however this process ended.
 
 use std::env;
 use std::ffi::CStr;
@@ -25,13 +26,13 @@ use super::helper::Helper;
 const ROOM_BYTES_MAX: u64 = 16 << 30;
 const ROOM_BYTES_MIN: u64 = 1 << 30;
 const SECTOR_BYTES: u64 = 512;
-/// How long a command may take, of which the longest copies the directory.
+/// The time limit of a command. The longest one copies the directory.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
-/// How long the kernel may take to let go of a device.
+/// The time in which the kernel has to release a device.
 const GONE_IN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What dm-flakey does: seconds in which it works, seconds in which it does not, and what happens then.
+/// Tables of dm-flakey: seconds in which it works, seconds in which it does not, and the fault then.
 const WORKS: &str = "1 0";
 const DROPS_WRITES: &str = "0 1000 1 drop_writes";
 
@@ -42,7 +43,7 @@ pub struct FileSystem {
     pub id: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
-    /// With which it waits long before it makes durable what nobody has asked for.
+    /// Mount options that make it wait long before it writes data back without a sync.
     mount_options: &'static CStr,
 }
 
@@ -73,12 +74,12 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Whether there could be one here.
+    /// Checks that such a device can be made here.
     ///
     /// # Errors
-    /// There could not.
+    /// It cannot.
     pub(super) async fn try_it(file_system: &FileSystem) -> io::Result<()> {
-        // It says the version of the kernel's part, too.
+        // This also prints the version of the kernel's part.
         run(Command::new("dmsetup").arg("version")).await?;
         run(Command::new(file_system.program).arg("-V")).await.map(drop)
     }
@@ -108,7 +109,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Has on it what was in the directory before it was laid over, and nothing else.
+    /// Makes the file system, with a copy of everything that was in the directory.
     ///
     /// # Errors
     /// It cannot be made or mounted, or the copy does not end.
@@ -118,7 +119,7 @@ impl Device {
         let FileSystem { program, arguments, .. } = self.file_system;
         run(Command::new(program).args(*arguments).arg(&node)).await?;
         self.mount(&node)?;
-        // ext4 has it, and no driver expects it among its files.
+        // ext4 makes this directory, and no driver expects it among its files.
         if let Err(error) = fs::remove_dir(self.directory.join("lost+found"))
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -129,7 +130,7 @@ impl Device {
         Ok(rustix::fs::syncfs(File::open(&self.directory)?)?)
     }
 
-    /// From now on nothing that is written gets to the device.
+    /// Makes the device drop all later writes.
     ///
     /// # Errors
     /// The device cannot be made to do so.
@@ -139,20 +140,20 @@ impl Device {
         self.dmsetup(&["resume", "--nolockfs", "--noflush", &self.name]).await
     }
 
-    /// Has the power back: nothing is left of the file system but what is on the device.
+    /// Restores the power: only data on the device are left of the file system.
     ///
     /// # Errors
-    /// Somebody still uses it, or it cannot be mounted again.
+    /// A process still uses it, or it cannot be mounted again.
     pub(super) async fn turn_on(&self) -> io::Result<()> {
         self.take_down().await?;
         let (node, _open) = self.set_up().await?;
         self.mount(&node)
     }
 
-    /// Takes it away, with all that is on it.
+    /// Removes the file system with all its data.
     ///
     /// # Errors
-    /// Somebody still uses it.
+    /// A process still uses it.
     pub(super) async fn remove(&mut self) -> io::Result<()> {
         self.take_down().await?;
         self.helper.done()
@@ -162,7 +163,7 @@ impl Device {
         format!("0 {} flakey {} 0 {does}", self.sectors, self.loop_device)
     }
 
-    /// Makes the device, which goes when nobody has it open any more.
+    /// Makes the device, which disappears with its last open file.
     async fn set_up(&self) -> io::Result<(PathBuf, File)> {
         self.dmsetup(&["create", &self.name, "--table", &self.table(WORKS)]).await?;
         let node = self.node().ok_or_else(|| io::Error::other(format!("{} did not come to be", self.name)));
@@ -251,12 +252,12 @@ async fn attach(name: &str, bytes: u64) -> io::Result<(String, File)> {
     let mut attach = Command::new("losetup");
     let attached = run(attach.args(["--find", "--show", "/proc/self/fd/0"]).stdin(image)).await?;
     let held = File::open(&attached);
-    // The kernel does that once nobody has it open.
+    // The kernel detaches it once it is not open any more.
     run(Command::new("losetup").args(["--detach", &attached])).await?;
     Ok((attached, held?))
 }
 
-/// What a command prints.
+/// The output of a command.
 async fn run(command: &mut Command) -> io::Result<String> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     let failed = |why: String| io::Error::other(format!("{program}: {why}"));

@@ -1,4 +1,5 @@
-//! A directory under a file system of ours, which hands everything on to what is below, and can lose what was not made durable.
+//! A file system of ours over a directory. It passes everything on to the directory, and can lose what was not made
+//! durable.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -30,17 +31,17 @@ pub(super) struct Disk {
     helper: Helper,
 }
 
-/// What was lost, with what it takes to have it back.
+/// The lost changes, with the data needed to restore them.
 pub(super) struct Loss {
     store: Arc<Mutex<Store>>,
     lost: Lost,
 }
 
 impl Disk {
-    /// Whether there could be one here.
+    /// Checks that such a file system can be mounted here.
     ///
     /// # Errors
-    /// There could not.
+    /// It cannot.
     pub(super) fn try_it() -> io::Result<()> {
         open_device().map(drop)
     }
@@ -96,7 +97,8 @@ impl Disk {
         self.store.clone()
     }
 
-    /// Loses the power, and has it back: everything that was open is gone, and so is what was not durable, as the way says.
+    /// Loses the power, and restores it: all open files are closed, and the changes that were not durable are lost in
+    /// the given way.
     ///
     /// # Errors
     /// It cannot be mounted again, or something could not be undone.
@@ -108,10 +110,10 @@ impl Disk {
         Ok(Loss { store, lost })
     }
 
-    /// Has everything back, while nobody is there who would have changed anything.
+    /// Restores everything, while no process is there that could have changed anything.
     ///
     /// # Errors
-    /// It cannot be had back, or mounted again.
+    /// It cannot be restored, or mounted again.
     pub(super) fn restore(&mut self, loss: Loss) -> io::Result<()> {
         self.unmount()?;
         loss.store.lock().restore(loss.lost)?;
@@ -119,7 +121,7 @@ impl Disk {
         self.mount()
     }
 
-    /// Takes it away; nothing is lost.
+    /// Unmounts it without losing anything.
     ///
     /// # Errors
     /// It cannot be unmounted.

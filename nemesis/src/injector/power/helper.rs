@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What it is told when there is nothing left to do for it.
+/// The message to the helper when there is nothing left to do for it.
 const DONE: &[u8] = b"done\n";
 /// Waits for the end of the input, as it comes with that of this process, whatever signals a terminal sends to both. Loop devices of files
 /// there, which the driver will know nothing of, go with what is mounted of them. The number of a connection is the minor number of the

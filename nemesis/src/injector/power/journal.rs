@@ -1,9 +1,9 @@
-//! What was changed on a disk and is not durable yet, with what it takes to undo it: when the power is lost, all of it is undone, and
-//! what is to survive is done again.
+//! Lists the changes of a disk that are not durable yet, with the data needed to undo them: when the power is lost, all
+//! are undone, and those that are to survive are repeated.
 //!
-//! It is as file systems with a journal do it: names and lengths survive in the order in which they were made and changed, and all that
-//! came before any fsync; contents survive an fsync of their file, and without one in any order or not at all. What is written back
-//! early, for want of memory, is durable, as on a true machine.
+//! It behaves as file systems with a journal do: names and lengths survive in the order in which they were made and
+//! changed, and any fsync makes all earlier ones durable; contents survive an fsync of their file, and without one in
+//! any order or not at all. Changes that are written back early, for lack of memory, are durable, as on a real machine.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -17,9 +17,9 @@ use super::way::Way;
 
 /// Bytes that are kept of changes that are not durable.
 const KEPT_BYTES_MAX: usize = 64 << 20;
-/// Bytes of a change that are kept at the most; a larger one is durable at once.
+/// Largest number of bytes of a change that are kept; a larger change is durable at once.
 pub(super) const CHANGE_BYTES_MAX: usize = 8 << 20;
-/// What a disk writes as a whole, in bytes.
+/// The largest write that a disk does as a whole, in bytes.
 const SECTOR_BYTES: usize = 512;
 
 /// A change that is not durable.
@@ -32,7 +32,7 @@ pub(super) enum Change {
         old: Vec<u8>,
         old_len: u64,
     },
-    /// Another length; the tail is what was cut off.
+    /// The length of the file changed; `tail` contains the bytes that were cut off.
     Truncate {
         node: Node,
         len: u64,
@@ -61,12 +61,12 @@ pub(super) enum Change {
     },
 }
 
-/// What can survive of a change, and with which others.
+/// The condition under which a change survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A name, or a length: it survives only with all those before it.
     Name,
-    /// Contents, which need so many of the names.
+    /// Contents, which survive only with this many of the names.
     Contents { names: usize },
 }
 
@@ -102,7 +102,7 @@ impl Change {
         }
     }
 
-    /// Whether it is of contents that nobody can find any more.
+    /// Returns true if it is about contents of a file without a name.
     fn is_nowhere(&self, tree: &Tree) -> bool {
         matches!(self, Change::Write { .. } | Change::Truncate { .. }) && tree.path(self.node()).is_err()
     }
@@ -166,7 +166,7 @@ pub(super) fn write(tree: &Tree, node: Node, at: u64, bytes: &[u8]) -> io::Resul
     Ok(Change::Write { node, at, new: bytes.to_vec(), old, old_len })
 }
 
-/// Gives a file another length. So much is cut off at the most that it can be kept.
+/// Changes the length of a file. A cut must be small enough that its bytes can be kept.
 pub(super) fn truncate(tree: &Tree, node: Node, len: u64) -> io::Result<Change> {
     let file = tree.file(node, true)?;
     let old_len = file.metadata()?.len();
@@ -175,13 +175,13 @@ pub(super) fn truncate(tree: &Tree, node: Node, len: u64) -> io::Result<Change> 
     Ok(Change::Truncate { node, len, old_len, tail })
 }
 
-/// What an allocation has changed.
+/// The change of an allocation.
 #[derive(Debug)]
 pub(super) enum Allocated {
-    /// Nothing that anybody could read.
+    /// The allocation changed nothing that can be read.
     Nothing,
     Change(Change),
-    /// More than can be kept, or what cannot be told: a file system may make it durable at once.
+    /// More than can be kept, or an unknown change: a file system may make it durable at once.
     Unknown,
 }
 
@@ -231,7 +231,7 @@ pub(super) fn rename(tree: &mut Tree, node: Node, from: &Entry, to: &Entry) -> i
     Ok(Change::Rename { node, from: from.clone(), to: to.clone(), replaced })
 }
 
-/// The bytes of a file, as far as there are any.
+/// Reads bytes of a file, up to its end.
 fn read(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let (mut old, mut length) = (vec![0; bytes], 0);
     while length < bytes {
@@ -244,11 +244,11 @@ fn read(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
     Ok(old)
 }
 
-/// How much of a write survives.
+/// The part of a write that survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     All,
-    /// Whole sectors of its first half.
+    /// The whole sectors of its first half.
     Half,
 }
 
@@ -257,27 +257,27 @@ enum Share {
 pub(super) struct Journal {
     changes: VecDeque<Change>,
     bytes: usize,
-    /// How often something has become durable.
+    /// The number of syncs so far.
     syncs: u64,
 }
 
-/// What is not durable at some moment.
+/// The changes that are not durable at some moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pending {
-    /// What of each change could survive.
+    /// The condition of each change.
     pub(super) kinds: Vec<Kind>,
     /// Bytes of each: a write may be gone on with.
     bytes: Vec<usize>,
-    /// How often something had become durable before.
+    /// The number of syncs before.
     syncs: u64,
 }
 
-/// What is there after a loss of power: as often as something had become durable, the changes that survive with their bytes, and whether
-/// the last one is torn. What is equal here is equal on the disk, since without a sync changes are only added.
+/// The state after a loss of power: the number of syncs before, the changes that survive with their bytes, and true if
+/// the last one is torn. Equal values mean equal disks, since without a sync changes are only added.
 pub(super) type Remains = (u64, Vec<(usize, usize)>, bool);
 
 impl Pending {
-    /// What is there when the power is lost this way.
+    /// The state when the power is lost this way.
     pub(super) fn after(&self, way: &Way) -> Remains {
         let kept = self.bytes.iter().copied().enumerate().filter(|(at, _)| way.keeps(*at, &self.kinds));
         (self.syncs, kept.collect(), *way == Way::Torn)
@@ -285,7 +285,7 @@ impl Pending {
 }
 
 impl Journal {
-    /// Takes in a change that was made.
+    /// Adds a change that was made.
     pub(super) fn push(&mut self, change: Change) {
         self.bytes += change.bytes();
         if let Change::Write { at, new, old, .. } = &change
@@ -304,7 +304,7 @@ impl Journal {
         }
     }
 
-    /// Whether a write goes on where the last change has ended.
+    /// Returns true if a write continues the last change.
     pub(super) fn is_continued(&self, node: Node, to: u64) -> bool {
         let Some(Change::Write { node: last, at, new, old, old_len }) = self.changes.back() else {
             return false;
@@ -317,7 +317,7 @@ impl Journal {
     /// A file was made durable, and with it all names and lengths.
     pub(super) fn sync(&mut self, node: Node) {
         self.syncs += 1;
-        // Of each file the last length, and the shortest.
+        // The last length of each file, and the shortest.
         let mut lengths = BTreeMap::<Node, (u64, u64)>::new();
         for mut change in std::mem::take(&mut self.changes).into_iter().rev() {
             if let Change::Truncate { node, len, .. } = change {
@@ -333,7 +333,7 @@ impl Journal {
         self.bytes = self.changes.iter().map(Change::bytes).sum();
     }
 
-    /// What was written to a file is durable, and nothing else.
+    /// The contents of a file were made durable, and nothing else.
     pub(super) fn sync_contents(&mut self, node: Node) {
         self.syncs += 1;
         self.changes.retain(|change| !change.is_write() || change.node() != node);
@@ -347,7 +347,7 @@ impl Journal {
         self.bytes = 0;
     }
 
-    /// What is not durable now.
+    /// The changes that are not durable now.
     pub(super) fn pending(&self) -> Pending {
         let bytes = self.changes.iter().map(Change::bytes).collect();
         Pending { kinds: self.kinds(), bytes, syncs: self.syncs }
@@ -390,13 +390,13 @@ impl Journal {
         let torn = writes.map(|(number, _)| *number).next().filter(|_| tears);
         let share = |number| if torn == Some(number) { Share::Half } else { Share::All };
         let again = all.iter().filter(|(number, _)| keeps(*number));
-        // What a change is about may be lost.
+        // The object of a change may be lost, and then the change is lost, too.
         let kept = again.filter_map(|(number, change)| change.redo(tree, share(*number)).ok()).collect();
         Ok(Lost { all: all.into_iter().map(|(_, change)| change).collect(), kept })
     }
 }
 
-/// What was lost, and what survived.
+/// The changes that were lost, and those that survived.
 #[derive(Debug)]
 pub(super) struct Lost {
     all: VecDeque<Change>,
@@ -404,10 +404,10 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// Has it all back, as long as nobody has changed anything since.
+    /// Restores all of them, as long as nothing was changed since.
     ///
     /// # Errors
-    /// It cannot be had back.
+    /// They cannot be restored.
     pub(super) fn restore(self, tree: &mut Tree) -> io::Result<()> {
         for change in self.kept.into_iter().rev() {
             change.undo(tree)?;

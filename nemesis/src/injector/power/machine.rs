@@ -1,4 +1,5 @@
-//! What goes with the power whatever the disk is: the driver, what the tests have mounted, and the loop devices of its files.
+//! The parts of a machine that go with the power whatever the disk is: the driver, the mounts of the tests, and the
+//! loop devices of its files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use tokio::process::Command;
 use super::lacks;
 use crate::injector::seen_calls::SeenCalls;
 
-/// How long loop devices may take to go.
+/// The time in which loop devices have to disappear.
 const DETACHED_IN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -26,7 +27,7 @@ pub const NO_POWER_START: [&str; 2] = [
 #[derive(Debug)]
 pub struct Machine<'a> {
     pub(super) seen: &'a SeenCalls<'a>,
-    /// Where the tests have volumes mounted.
+    /// The directories below which the tests have volumes mounted.
     mounts: Vec<PathBuf>,
     /// The driver keeps its files in it.
     pub(super) directory: PathBuf,
@@ -57,26 +58,26 @@ impl<'a> Machine<'a> {
         self.seen.watched.cx
     }
 
-    /// Lays a disk over the directory, and starts the driver on it. `what` says which disk.
+    /// Mounts a disk over the directory, and starts the driver on it. `what` names the disk.
     ///
     /// # Errors
-    /// Skip where it cannot be had, with the reason; the driver is started without it then.
+    /// Skip if this is impossible here, with the reason; the driver is then started without the disk.
     pub(super) async fn lay<D>(
         &self,
         what: &str,
         laid: impl Future<Output = io::Result<D>>,
     ) -> CheckResult<D> {
-        let (cx, told) = (self.cx(), self.directory.display());
+        let (cx, directory) = (self.cx(), self.directory.display());
         self.kill().await?;
         cx.will_mount(&self.directory);
         let why = match laid.await {
-            Err(error) => format!("no {what} can be mounted over {told}: {error}"),
+            Err(error) => format!("no {what} can be mounted over {directory}: {error}"),
             Ok(disk) => match cx.target().bring_back().await {
                 Ok(_) => return Ok(disk),
                 Err(away) => {
                     self.kill().await?;
                     drop(disk);
-                    format!("the driver does not start with {what} over {told}: {away}")
+                    format!("the driver does not start with {what} over {directory}: {away}")
                 }
             },
         };
@@ -85,7 +86,7 @@ impl<'a> Machine<'a> {
         Err(Stop::skip(why))
     }
 
-    /// Takes a disk away, and starts the driver without it.
+    /// Removes a disk, and starts the driver without it.
     ///
     /// # Errors
     /// The disk stays, or the driver does not come back.
@@ -113,7 +114,7 @@ impl<'a> Machine<'a> {
         killed.map(drop).map_err(|error| Stop::broken(format!("failed to end the driver: {error}")))
     }
 
-    /// What is mounted of volumes, what was mounted last first.
+    /// The mounts of volumes, the latest first.
     fn mounted(&self) -> impl Iterator<Item = PathBuf> {
         let is_theirs = |point: &PathBuf| {
             self.mounts.iter().any(|own| point != own && point.starts_with(own))
@@ -125,7 +126,7 @@ impl<'a> Machine<'a> {
     /// Makes everything durable that is written by now, so that it is the next call alone that has something to lose.
     pub(super) fn sync(&self) -> io::Result<()> {
         for place in self.mounted().chain([self.directory.clone()]) {
-            // What cannot be opened for reading has nothing to lose.
+            // A place that cannot be opened for reading has nothing to lose.
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
             if let Ok(place) = rustix::fs::open(place, flags, Mode::empty()) {
                 rustix::fs::syncfs(place)?;
@@ -137,7 +138,7 @@ impl<'a> Machine<'a> {
     /// No mount and no loop device outlives a loss of power.
     pub(super) async fn take_mounts_away(&self) -> CheckResult {
         for point in self.mounted() {
-            // It may have gone with one that it was in.
+            // The mount may have gone with one that contained it.
             let _ = mounts::unmount_below(&point);
         }
         let begun = Instant::now();
@@ -195,15 +196,17 @@ fn directory_of(cx: &Cx, own: Option<PathBuf>, mounts: &[PathBuf]) -> CheckResul
             "the driver was seen to write no file into a directory of its own, and --state-dir names none";
         lacks(unseen.to_owned())
     })?;
-    let told = directory.display();
+    let shown = directory.display();
     if mounts.iter().any(|own| own.starts_with(&directory)) {
-        return Err(lacks(format!("the tests have their paths in {told}, where the driver keeps its files")));
+        return Err(lacks(format!(
+            "the tests have their paths in {shown}, where the driver keeps its files"
+        )));
     }
     let is_below = |path: &Path| path != directory && path.starts_with(&directory);
     let is_in_use = mounts::points().iter().any(|point| is_below(point))
         || mounts::loops().values().any(|file| is_below(Path::new(file)));
     match is_in_use {
-        true => Err(lacks(format!("volumes in {told}, where the driver keeps its files, are in use"))),
+        true => Err(lacks(format!("volumes in {shown}, where the driver keeps its files, are in use"))),
         false => Ok(directory),
     }
 }

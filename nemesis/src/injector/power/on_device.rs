@@ -27,23 +27,23 @@ pub struct OnDevice<'a> {
 }
 
 impl<'a> OnDevice<'a> {
-    /// Whether a fault is one of this file system.
+    /// Returns true if a fault is one of this file system.
     pub fn is_of(fault: &Fault, file_system: &FileSystem) -> bool {
         fault.way == file_system.id
     }
 
-    /// Whether there can be such a device here.
+    /// Checks that such a device can be made here.
     ///
     /// # Errors
-    /// There cannot, with the reason.
+    /// It cannot, with the reason.
     pub async fn try_it(file_system: &FileSystem) -> Result<(), String> {
         Device::try_it(file_system).await.map_err(|error| error.to_string())
     }
 
-    /// Lays a device over the directory of the driver.
+    /// Mounts a device over the directory of the driver.
     ///
     /// # Errors
-    /// Skip where it cannot be had, with the reason.
+    /// Skip if this is impossible here, with the reason.
     pub async fn begin(
         machine: &'a Machine<'a>,
         file_system: &'static FileSystem,
@@ -54,7 +54,7 @@ impl<'a> OnDevice<'a> {
         Ok(OnDevice { machine, file_system, device })
     }
 
-    /// Takes the device away, with all that has come to be there.
+    /// Removes the device, with all its data.
     ///
     /// # Errors
     /// It stays, or the driver does not come back.
@@ -145,7 +145,7 @@ impl Injector for OnDevice<'_> {
     }
 
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
-        // What others flush meanwhile would make it durable now and then.
+        // A sync of another process would otherwise make these changes durable in some runs.
         self.machine.sync().map_err(|error| Stop::broken(format!("syncfs: {error}")))?;
         let after_answer = match fault.counted_place() {
             Some((CALL, nth)) if nth > 0 => {

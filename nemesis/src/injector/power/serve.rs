@@ -20,7 +20,7 @@ use rustix::fs::{SeekFrom, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, XattrFla
 use super::store::{Asker, Store};
 use super::tree::{Entry, MadeKind};
 
-/// How long the kernel may go by what it was told: nobody else changes anything.
+/// The time for which the kernel may cache attributes: nothing else changes the files.
 const KNOWN_FOR: Duration = Duration::from_secs(1);
 /// Largest extended attribute, in bytes, and largest list of them.
 const ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
@@ -31,7 +31,7 @@ fn asker(request: &Request) -> Asker {
     Asker { process: request.pid(), user: request.uid(), group: request.gid() }
 }
 
-fn told(node: u64, found: &Metadata) -> FileAttr {
+fn attributes(node: u64, found: &Metadata) -> FileAttr {
     let time = |seconds: i64, nanoseconds: i64| {
         let since = Duration::new(
             u64::try_from(seconds).unwrap_or_default(),
@@ -60,7 +60,7 @@ fn told(node: u64, found: &Metadata) -> FileAttr {
 
 fn entry(found: io::Result<(u64, Metadata)>, reply: ReplyEntry) {
     match found {
-        Ok((node, found)) => reply.entry(&KNOWN_FOR, &told(node, &found), Generation(0)),
+        Ok((node, found)) => reply.entry(&KNOWN_FOR, &attributes(node, &found), Generation(0)),
         Err(error) => reply.error(error.into()),
     }
 }
@@ -102,7 +102,7 @@ impl Filesystem for Served {
 
     fn getattr(&self, _: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
         match self.0.lock().metadata(ino.0, fh.map(|fh| fh.0)) {
-            Ok(found) => reply.attr(&KNOWN_FOR, &told(ino.0, &found)),
+            Ok(found) => reply.attr(&KNOWN_FOR, &attributes(ino.0, &found)),
             Err(error) => reply.error(error.into()),
         }
     }
@@ -139,13 +139,13 @@ impl Filesystem for Served {
             }
             if atime.is_some() || mtime.is_some() {
                 let times = Timestamps { last_access: timespec(atime), last_modification: timespec(mtime) };
-                // What has no name any more keeps its times.
+                // A file without a name keeps its times.
                 let _ = store.set_times(ino.0, &times);
             }
             store.metadata(ino.0, fh)
         };
         match set() {
-            Ok(found) => reply.attr(&KNOWN_FOR, &told(ino.0, &found)),
+            Ok(found) => reply.attr(&KNOWN_FOR, &attributes(ino.0, &found)),
             Err(error) => reply.error(error.into()),
         }
     }
@@ -241,7 +241,7 @@ impl Filesystem for Served {
         match made.and_then(|(node, found)| Ok((node, found, store.open_file(node, true)?))) {
             Ok((node, found, handle)) => reply.created(
                 &KNOWN_FOR,
-                &told(node, &found),
+                &attributes(node, &found),
                 Generation(0),
                 FileHandle(handle),
                 FopenFlags::empty(),

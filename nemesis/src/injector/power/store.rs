@@ -15,7 +15,7 @@ use super::journal::{self, Allocated, CHANGE_BYTES_MAX, Change, Journal, Lost, P
 use super::tree::{Entry, Made, MadeKind, Node, Tree, set_times};
 use super::way::Way;
 
-/// Changes of one step that are told apart.
+/// Changes of one step that are counted separately.
 const POINTS_MAX: usize = 1_000;
 
 /// A change that the driver was about to make, and what was not durable then.
@@ -25,7 +25,7 @@ pub(super) struct Point {
     pub(super) pending: Pending,
 }
 
-/// Who asks.
+/// The process that makes a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker {
     pub(super) process: u32,
@@ -40,15 +40,15 @@ pub(super) struct Store {
     open: HashMap<u64, (Node, File)>,
     listed: HashMap<u64, Vec<(Node, FileType, OsString)>>,
     next_handle: u64,
-    /// Of the step that is under way.
+    /// The changes of the step that is under way.
     points: Vec<Point>,
     /// Before which of the driver's changes the power is lost, from 1.
     armed: Option<usize>,
     counted: usize,
-    /// Whether the power is lost. What the kernel still writes, since mounts and loop devices cannot be taken from it otherwise, is on
-    /// the disk, and makes nothing else durable.
+    /// True if the power is lost. The kernel may still write, since mounts and loop devices cannot be taken from it
+    /// otherwise; such writes are on the disk, and make nothing else durable.
     is_dead: bool,
-    /// Whether there is nothing here any more for anybody.
+    /// True if all requests fail from now on.
     is_gone: bool,
 }
 
@@ -70,12 +70,12 @@ impl Store {
         })
     }
 
-    /// Begins to count changes anew, and loses the power before that one, if any.
+    /// Counts changes from 1 again, and loses the power before that one, if any.
     pub(super) fn arm(&mut self, before: Option<usize>) {
         (self.armed, self.counted) = (before, 0);
     }
 
-    /// The changes of the driver since the last time that somebody asked.
+    /// Takes the changes of the driver since the last time.
     pub(super) fn take_points(&mut self) -> Vec<Point> {
         std::mem::take(&mut self.points)
     }
@@ -84,7 +84,7 @@ impl Store {
         self.is_dead
     }
 
-    /// What is not durable now.
+    /// The changes that are not durable now.
     pub(super) fn pending(&self) -> Pending {
         self.journal.pending()
     }
@@ -96,12 +96,12 @@ impl Store {
         }
     }
 
-    /// From now on nothing more becomes durable.
+    /// Loses the power: nothing becomes durable from now on.
     pub(super) fn lose_power(&mut self) {
         self.is_dead = true;
     }
 
-    /// Nothing is changed any more, and what was not durable is lost, as the way says.
+    /// Loses the changes that are not durable in the given way, and prevents all further changes.
     pub(super) fn lose(&mut self, way: &Way) -> io::Result<Lost> {
         self.is_gone = true;
         let kinds = self.journal.pending().kinds;
@@ -109,7 +109,7 @@ impl Store {
         self.journal.lose(&mut self.tree, keeps, *way == Way::Torn)
     }
 
-    /// Has back what was lost.
+    /// Restores what was lost.
     pub(super) fn restore(&mut self, lost: Lost) -> io::Result<()> {
         lost.restore(&mut self.tree)
     }
@@ -134,13 +134,13 @@ impl Store {
             return Ok(());
         }
         self.is_dead = true;
-        // The driver does not learn of it. It may have ended by itself.
+        // The driver must not learn of the loss, so it is killed. It may have ended already.
         let _ = kill_process_group(group, Signal::KILL);
         Err(Errno::IO.into())
     }
 
     /// A file as people know it.
-    fn told(&self, node: Node) -> String {
+    fn name_of(&self, node: Node) -> String {
         let name = self.tree.path(node).ok().and_then(|path| Some(path.file_name()?.to_owned()));
         name.unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -181,11 +181,11 @@ impl Store {
         handle: Option<u64>,
         len: u64,
     ) -> io::Result<()> {
-        let name = self.told(node);
+        let name = self.name_of(node);
         self.begin(asker, || format!("a change of the length of {name}"))?;
         let is_large = self.metadata(node, handle)?.len().saturating_sub(len) > CHANGE_BYTES_MAX as u64;
         match (self.tree.path(node), handle.and_then(|handle| self.open.get(&handle))) {
-            // Nobody finds what has no name.
+            // A file without a name cannot be found after a loss of power.
             (Err(_), Some((_, file))) => file.set_len(len),
             _ if is_large => {
                 self.tree.file(node, true)?.set_len(len)?;
@@ -238,9 +238,9 @@ impl Store {
     }
 
     pub(super) fn rename(&mut self, asker: Asker, from: Entry, to: Entry) -> io::Result<()> {
-        let told =
+        let described =
             || format!("the renaming of {} to {}", from.name.to_string_lossy(), to.name.to_string_lossy());
-        self.begin(asker, told)?;
+        self.begin(asker, described)?;
         let node = self.tree.look(from.parent, &from.name)?;
         self.journal.push(journal::rename(&mut self.tree, node, &from, &to)?);
         Ok(())
@@ -289,7 +289,7 @@ impl Store {
             return self.file(handle)?.write_all_at(bytes, at);
         }
         if !self.journal.is_continued(node, at) {
-            let name = self.told(node);
+            let name = self.name_of(node);
             self.begin(asker, || format!("a write to {name}"))?;
         }
         if self.is_dead {

@@ -25,7 +25,7 @@ pub(super) struct Entry {
     pub(super) name: OsString,
 }
 
-/// What is behind a name, so that it can be made, and made again after it was removed.
+/// The object behind a name, so that it can be made, and made again after it was removed.
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) kind: MadeKind,
@@ -75,7 +75,7 @@ impl Tree {
         Ok(Tree { root, names: HashMap::new(), known: HashMap::new(), next: ROOT })
     }
 
-    /// Where a file is now.
+    /// The present path of a file.
     pub(super) fn path(&self, node: Node) -> io::Result<PathBuf> {
         if node == ROOT {
             return Ok(PathBuf::from(format!("/proc/self/fd/{}", self.root.as_raw_fd())));
@@ -88,7 +88,7 @@ impl Tree {
         Ok(self.path(entry.parent)?.join(&entry.name))
     }
 
-    /// What the kernel is told of a file.
+    /// The attributes of a file for the kernel.
     pub(super) fn metadata(&self, node: Node) -> io::Result<Metadata> {
         match node {
             // The path of the root is itself a link.
@@ -116,7 +116,7 @@ impl Tree {
         node
     }
 
-    /// What is in a directory, with whether it can be named with a kind.
+    /// The entries of a directory with their types.
     pub(super) fn list(&mut self, node: Node) -> io::Result<Vec<(Node, fs::FileType, OsString)>> {
         let mut listed = Vec::new();
         for entry in fs::read_dir(self.path(node)?)? {
@@ -164,7 +164,7 @@ impl Tree {
         Ok(self.meet(entry.clone(), inode))
     }
 
-    /// What is behind a name, kept so that it can be made again.
+    /// Keeps the object behind a name, so that it can be made again.
     pub(super) fn keep(&self, entry: &Entry) -> io::Result<Made> {
         let path = self.path_of(entry)?;
         let found = fs::symlink_metadata(&path)?;

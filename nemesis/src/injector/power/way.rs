@@ -1,20 +1,20 @@
-//! What of the changes that are not durable survives when the power is lost.
+//! Chooses the changes that survive a loss of power, among those that are not durable.
 
 use super::journal::Kind;
 
 /// Changes of which every choice is tried.
 const CHOSEN_MAX: usize = 8;
 
-/// One choice.
+/// One choice of changes that survive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Nothing survives.
     None,
-    /// All names do, and no contents: renames before what was written.
+    /// All names survive, and no contents, as if files were renamed before they were written.
     Names,
     /// Everything does, but for a half of the last write.
     Torn,
-    /// Those of these numbers do, from 1.
+    /// The changes of these numbers, from 1.
     These(Vec<usize>),
 }
 
@@ -44,8 +44,8 @@ impl Way {
         })
     }
 
-    /// In words, which read after "the power is lost".
-    pub(super) fn told(&self) -> String {
+    /// Describes the choice in words that read after "the power is lost".
+    pub(super) fn described(&self) -> String {
         match self {
             Way::None => "nothing is left of what was not made durable (fsync)".to_owned(),
             Way::Names => {
@@ -62,7 +62,7 @@ impl Way {
         }
     }
 
-    /// Whether a change survives, by its number from 0.
+    /// Returns true if a change survives, by its number from 0.
     pub(super) fn keeps(&self, number: usize, kinds: &[Kind]) -> bool {
         match self {
             Way::None => false,
@@ -72,8 +72,8 @@ impl Way {
         }
     }
 
-    /// All choices for changes of these kinds: every one that a file system can make of a few, and the worst of many. That everything
-    /// survives is a crash without loss of power.
+    /// All choices for changes of these kinds: for a few changes, every one that a file system can make; for many, the
+    /// worst. If everything survives, that is a crash without a loss of power.
     pub(super) fn all(kinds: &[Kind]) -> Vec<Way> {
         if kinds.is_empty() {
             return Vec::new();
@@ -84,7 +84,7 @@ impl Way {
         if kinds.len() <= CHOSEN_MAX {
             let some = (1..(1_u32 << kinds.len()) - 1).filter(|mask| can_be(*mask, kinds));
             ways.extend(some.map(numbers).filter(|way| {
-                // One that has a name of its own is not tried twice.
+                // A choice that has a name of its own is not tried twice.
                 (0..kinds.len()).any(|at| way.keeps(at, kinds) != Way::Names.keeps(at, kinds))
             }));
         }
@@ -96,7 +96,7 @@ fn numbers(mask: u32) -> Way {
     Way::These((0..CHOSEN_MAX).filter(|at| mask & 1 << at != 0).map(|at| at + 1).collect())
 }
 
-/// Whether names survive in their order, and contents with their files.
+/// Returns true if names survive in their order, and contents with their files.
 fn can_be(mask: u32, kinds: &[Kind]) -> bool {
     let is_kept = |at: usize| mask & 1 << at != 0;
     let names = || (0..kinds.len()).filter(|at| kinds[*at] == Kind::Name);

@@ -317,8 +317,14 @@ async fn run(
     let target = Target::connect(config).await.unwrap();
     let registry = Registry::new([suite]);
     let plan = registry.select(filter, &target.config().access_types);
-    let options =
-        RunOptions { jobs: 4, seed: 1, keep_calls: true, tell_each: true, registry, ..RunOptions::default() };
+    let options = RunOptions {
+        jobs: 4,
+        seed: 1,
+        keep_calls: true,
+        report_each: true,
+        registry,
+        ..RunOptions::default()
+    };
     let run = Run::until(signal, target, plan, options).await;
     drop(stops);
     for serving in serving {

@@ -59,7 +59,7 @@ pub(crate) struct Tries {
     pub(crate) settle_ms: u64,
     pub(crate) seed: u64,
     pub(crate) access: Vec<AccessType>,
-    /// Whether another check has told that the driver keeps nothing.
+    /// True if another check has reported that the driver keeps nothing.
     pub(crate) forgets: bool,
     /// The only check that is run; none stands for all.
     pub(crate) check: Option<&'static str>,
@@ -112,7 +112,7 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
     filter.add(tries.check.unwrap_or_default())?;
     let plan = registry.select(&filter, &target.config().access_types);
     let options =
-        RunOptions { jobs: 1, seed: tries.seed, tell_each: true, registry, ..RunOptions::default() };
+        RunOptions { jobs: 1, seed: tries.seed, report_each: true, registry, ..RunOptions::default() };
     let run = Run::of(target, plan, options).await;
     driver.leave().await?;
     run.check_wording()

@@ -42,15 +42,18 @@ fn main() -> ExitCode {
         let title = format!("a-right-driver-passes/{name}/{seed}");
         libtest_mimic::Trial::test(title, move || a_right_driver_passes(name, seed))
     }));
-    trials.push(libtest_mimic::Trial::test("what-is-forgotten-is-told-once", what_is_forgotten_is_told_once));
+    trials.push(libtest_mimic::Trial::test(
+        "what-is-forgotten-is-told-once",
+        what_is_forgotten_is_reported_once,
+    ));
     trials.extend(power_device::trials());
     trials.extend(told::trials());
     trials.extend(default_run::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A driver of which another check has told that it keeps nothing is not killed to see that again.
-fn what_is_forgotten_is_told_once() -> Result<(), Failed> {
+/// If another check has reported that a driver keeps nothing, it is not killed to see that again.
+fn what_is_forgotten_is_reported_once() -> Result<(), Failed> {
     let access = vec![AccessType::Mount];
     let (budget_ms, settle_ms) = (1, RIGHT_SETTLES_MS);
     let tries = Tries { budget_ms, settle_ms, seed: 1, access, forgets: true, ..Tries::default() };

@@ -47,11 +47,11 @@ fn one_that_refuses_to_start_leaves_nothing() -> Result<(), Failed> {
 
 /// The rules by which something is said.
 fn rules(run: &Run) -> Vec<&'static str> {
-    let told = run.reports.iter().flat_map(outcomes).filter_map(|outcome| match outcome {
+    let rules = run.reports.iter().flat_map(outcomes).filter_map(|outcome| match outcome {
         Outcome::Failed(Finding { violation, .. }) | Outcome::Warned(Finding { violation, .. }) => {
             violation.requirement
         }
         _ => None,
     });
-    told.map(|rule| rule.id).collect()
+    rules.map(|rule| rule.id).collect()
 }

@@ -103,7 +103,7 @@ check! {
             let calls = watch.take().map_err(failed)?;
             seen += calls.len();
             let Some(call) = calls.iter().find(|call| has_option(call)) else { return Ok(()) };
-            Err(Violation::new(format!("{} becomes an option of {}", shot.told(), call.name))
+            Err(Violation::new(format!("{} becomes an option of {}", shot.described(), call.name))
                 .expected("an argument that is none, such as one behind --")
                 .actual(format!("{} {:?}", call.name, call.arguments))
                 .into())

@@ -56,7 +56,7 @@ pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<St
             there,
             "DeleteVolume of {volume_id:?} deletes {:?}", volume.volume_id;
             expected: "the volume is there, since it was not named",
-            actual: format!("the call was answered with {}", told(answer.err().as_ref())),
+            actual: format!("the call was answered with {}", answer_text(answer.err().as_ref())),
         );
     }
     Ok(())
@@ -73,7 +73,7 @@ async fn is_known(cx: &Cx, volume_id: &str) -> CheckResult<bool> {
     Ok(!answer.is_err_and(|refused| refused.code == Code::NotFound))
 }
 
-fn told(refused: Option<&Refused>) -> String {
+fn answer_text(refused: Option<&Refused>) -> String {
     refused.map_or_else(|| "OK".to_owned(), Refused::to_string)
 }
 
@@ -112,7 +112,7 @@ pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<
             again.as_ref().map_or(true, same),
             "DeleteSnapshot of {snapshot_id:?} deletes {:?}", snapshot.snapshot_id;
             expected: "the snapshot is there, since it was not named",
-            actual: format!("the call was answered with {}", told(answer.err().as_ref())),
+            actual: format!("the call was answered with {}", answer_text(answer.err().as_ref())),
         );
     }
     Ok(())

@@ -84,7 +84,7 @@ fn near(id: &str) -> Vec<String> {
     all.into_iter().filter(|text| !text.is_empty() && text != id).collect()
 }
 
-/// Returns another letter or digit of the same kind.
+/// Returns the next letter or digit of this kind.
 fn next(letter: char) -> char {
     match letter {
         'z' => 'a',

@@ -52,7 +52,7 @@ check! {
             let lost = GUARDS.iter().any(|guard| plain.contains(*guard) && !found.contains(*guard));
             ensure!(
                 !lost && !found.contains(MARK),
-                "{} changes the options of the mount", change.told;
+                "{} changes the options of the mount", change.description;
                 expected: format!("the options of a mount without it: {}", joined(&plain)),
                 actual: joined(&found),
             );
@@ -64,7 +64,7 @@ check! {
 /// A change of the requests that stage and publish a volume.
 #[derive(Debug, Default)]
 struct Change {
-    told: String,
+    description: String,
     context: Pairs,
     id_suffix: &'static str,
     fs_type: &'static str,
@@ -85,13 +85,17 @@ fn changes(attached: &Attached) -> Vec<Change> {
     for suffix in SUFFIXES {
         for (key, value) in &entries {
             let value = format!("{value}{suffix}");
-            let told = format!("volume_context[{key:?}] = {value:?}");
-            all.push(Change { told, context: [((*key).to_owned(), value)].into(), ..Change::default() });
+            let description = format!("volume_context[{key:?}] = {value:?}");
+            all.push(Change {
+                description,
+                context: [((*key).to_owned(), value)].into(),
+                ..Change::default()
+            });
         }
-        let told = format!("volume_id with {suffix:?} behind it");
-        all.push(Change { told, id_suffix: suffix, ..Change::default() });
-        let told = format!("fs_type = {suffix:?}");
-        all.push(Change { told, fs_type: suffix, ..Change::default() });
+        let description = format!("volume_id with {suffix:?} behind it");
+        all.push(Change { description, id_suffix: suffix, ..Change::default() });
+        let description = format!("fs_type = {suffix:?}");
+        all.push(Change { description, fs_type: suffix, ..Change::default() });
     }
     all
 }

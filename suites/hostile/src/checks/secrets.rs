@@ -148,7 +148,7 @@ fn not_in_reply(shot: &Mutation, answer: &Answer<Json>) -> CheckResult {
     };
     ensure!(
         !shows_mark(text.as_bytes()),
-        "{} is answered with what was marked as secret", shot.told();
+        "{} is answered with what was marked as secret", shot.described();
         expected: "secrets neither in responses nor in errors",
         actual: format!("the mark is in {place}"),
     );
@@ -177,12 +177,12 @@ impl Log<'_> {
     fn is_without_mark(&self) -> CheckResult {
         let text = self.read().map_err(|error| unread(self.path, &error))?;
         let lines = text.split(|byte| *byte == b'\n');
-        let told = lines.filter(|line| shows_mark(line)).count();
+        let marked = lines.filter(|line| shows_mark(line)).count();
         ensure!(
-            told == 0,
+            marked == 0,
             "the driver prints what was marked as secret";
             expected: "a log without secrets",
-            actual: format!("{told} lines of {} have the mark {MARK}", self.path.display()),
+            actual: format!("{marked} lines of {} have the mark {MARK}", self.path.display()),
         );
         Ok(())
     }

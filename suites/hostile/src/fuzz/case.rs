@@ -139,7 +139,7 @@ impl Case {
     /// Writes the case into a folder, which is made if it is missing. Returns the path of the file, or the reason of
     /// a failure.
     pub(super) fn store_in(&self, folder: &Path) -> String {
-        stored::told(self.store(folder))
+        stored::message(self.store(folder))
     }
 
     /// Returns the text of the file, as [`Case::load`] reads it.
@@ -241,9 +241,9 @@ fn short(request: &Value) -> Value {
             Value::from(format!("{begin}… ({} bytes)", text.len()))
         }
         Value::Array(items) if items.len() > 4 => {
-            let mut told: Vec<Value> = items.iter().take(2).map(short).collect();
-            told.push(Value::from(format!("… {} in all", items.len())));
-            Value::Array(told)
+            let mut shown: Vec<Value> = items.iter().take(2).map(short).collect();
+            shown.push(Value::from(format!("… {} in all", items.len())));
+            Value::Array(shown)
         }
         Value::Array(items) => items.iter().map(short).collect(),
         Value::Object(entries) if entries.len() > 20 => {

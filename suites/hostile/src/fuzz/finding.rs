@@ -160,12 +160,12 @@ impl Symptom {
     }
 
     /// Returns the violation.
-    pub(crate) fn violation(&self, told: Vec<String>) -> Violation {
+    pub(crate) fn violation(&self, transcript: Vec<String>) -> Violation {
         Violation::new(&self.message)
             .of(self.rule)
             .expected(self.expected)
             .actual(&self.actual)
-            .transcript(told)
+            .transcript(transcript)
     }
 }
 

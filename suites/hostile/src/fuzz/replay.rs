@@ -8,7 +8,7 @@ use super::campaign::Campaign;
 use super::case::Case;
 use super::finding::Finding;
 use super::input::Input;
-use super::suite::{RULES, told};
+use super::suite::{RULES, transcript};
 
 /// The only check that sends a stored case. Only `csi-sanity replay` runs it, so it is in no list.
 pub const SUITE: Suite = Suite { name: "replay", checks: Checks::Declared(&[&[&CASE]]), retired: &[] };
@@ -39,10 +39,10 @@ check! {
                 cx.note(format!("request {} of the {} in the file shows it alone", at + 1, inputs.len()));
             }
             let finding = Finding::certain(fault, input.clone());
-            return Err(finding.fault.violation(told(cx, &finding)).into());
+            return Err(finding.fault.violation(transcript(cx, &finding)).into());
         }
         if inputs.len() > 1 && let Some(finding) = campaign.together(&inputs).await? {
-            return Err(finding.fault.violation(told(cx, &finding)).into());
+            return Err(finding.fault.violation(transcript(cx, &finding)).into());
         }
         cx.note(match inputs.len() {
             1 => "fixed: the request does no harm".to_owned(),

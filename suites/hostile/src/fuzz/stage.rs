@@ -244,8 +244,8 @@ impl Stage {
         if same.await?.is_some() {
             return Ok(None);
         }
-        let told = self.listed.differences(&Listed::now(cx).await?);
-        Ok((!told.is_empty()).then(|| told.join(", ")))
+        let differences = self.listed.differences(&Listed::now(cx).await?);
+        Ok((!differences.is_empty()).then(|| differences.join(", ")))
     }
 }
 

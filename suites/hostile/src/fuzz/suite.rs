@@ -129,19 +129,19 @@ async fn fuzz(cx: &Cx, rpc: Option<Rpc>, allowance: &Allowance) -> CheckResult {
     if let Some(process_stats) = process_stats.filter(|_| findings.is_empty()) {
         process_stats.compare(cx).await?;
     }
-    tell(cx, findings)
+    report(cx, findings)
 }
 
 /// Reports the gravest finding as the violation, and the others as notes.
-fn tell(cx: &Cx, findings: Vec<Finding>) -> CheckResult {
-    let mut violations = findings.iter().map(|finding| finding.fault.violation(told(cx, finding)));
+fn report(cx: &Cx, findings: Vec<Finding>) -> CheckResult {
+    let mut violations = findings.iter().map(|finding| finding.fault.violation(transcript(cx, finding)));
     let Some(first) = violations.next() else { return Ok(()) };
     violations.for_each(|violation| cx.warn(violation));
     Err(first.into())
 }
 
 /// Describes the input, and names the file that contains it.
-pub(super) fn told(cx: &Cx, finding: &Finding) -> Vec<String> {
+pub(super) fn transcript(cx: &Cx, finding: &Finding) -> Vec<String> {
     let case = Case::of(cx, finding);
     let mut lines = case.lines();
     if let Some(folder) = &cx.config().effort.regressions {

@@ -142,7 +142,7 @@ fn options(registry: Registry, defect: Option<Defect>) -> RunOptions {
         // What a defect does to one check does not depend on others then.
         jobs: if defect.is_some() { 1 } else { 4 },
         seed: 1,
-        tell_each: true,
+        report_each: true,
         registry,
         ..RunOptions::default()
     }

@@ -250,7 +250,7 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
 pub(super) fn same_snapshot(cx: &Cx, first: &v1::Snapshot, again: &v1::Snapshot) -> CheckResult {
     // The size may become known only once the snapshot is ready.
     let settled = first.ready_to_use && again.ready_to_use && first.size_bytes > 0;
-    let told = |s: &v1::Snapshot| {
+    let described = |s: &v1::Snapshot| {
         format!(
             "snapshot_id {:?}, source_volume_id {:?}, creation_time {}, size_bytes {}",
             s.snapshot_id,
@@ -259,7 +259,8 @@ pub(super) fn same_snapshot(cx: &Cx, first: &v1::Snapshot, again: &v1::Snapshot)
             s.size_bytes
         )
     };
-    let violation = |differs: &str| Violation::new(differs).expected(told(first)).actual(told(again));
+    let violation =
+        |differs: &str| Violation::new(differs).expected(described(first)).actual(described(again));
     if settled && again.size_bytes == 0 {
         cx.warn(violation("size_bytes of a snapshot is 0, but was set in an earlier response"));
     }

@@ -402,8 +402,8 @@ check! {
 /// Returns whether a node has no volumes according to the list, if no other user has the back end.
 async fn is_empty(cx: &Cx, node_id: &str) -> CheckResult<bool> {
     let has = |capability| cx.target().capabilities().has(capability);
-    let tells = has(Capability::ListVolumes) && has(Capability::ListVolumesPublishedNodes);
-    if !(tells && cx.config().exclusive) {
+    let lists_nodes = has(Capability::ListVolumes) && has(Capability::ListVolumesPublishedNodes);
+    if !(lists_nodes && cx.config().exclusive) {
         return Ok(false);
     }
     let nodes = cx.list_volumes().await?.into_iter().filter_map(|entry| entry.status);

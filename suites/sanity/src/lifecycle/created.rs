@@ -7,7 +7,7 @@ use csi_ops::operation::Operation::*;
 
 use super::Walk;
 
-/// How often each request is sent by a caller that never hears the answer.
+/// The number of times that each request is sent by a caller that never hears the answer.
 const REPEATS: u32 = 5;
 
 /// The rule about the whole way: there is one for drivers that stage and one for those that do not.

@@ -17,7 +17,7 @@ const TIMES: usize = 3;
 async fn damaged(cx: &Cx) -> CheckResult<(String, Problems)> {
     let id = cx.new_volume().await?.volume_id;
     cx.make_ill(&id).await?;
-    let problems = cx.eventually(Settles::IllnessTold, || async {
+    let problems = cx.eventually(Settles::IllnessReported, || async {
         Ok(Some(problems_of(cx, &id).await?).filter(|problems| !problems.is_empty()))
     });
     match problems.await? {
@@ -86,7 +86,7 @@ check! {
     }
     async |cx| {
         let (id, alone) = damaged(cx).await?;
-        let listed = cx.eventually(Settles::IllnessTold, || async {
+        let listed = cx.eventually(Settles::IllnessReported, || async {
             Ok(walk(cx, 0).await?.remove(&id).filter(|entries| entries.contains(&alone)))
         });
         let Some(entries) = listed.await? else {
@@ -135,7 +135,7 @@ check! {
         let missing = |found: &BTreeMap<String, Vec<Problems>>| {
             ids.iter().filter(|id| !found.contains_key(*id)).cloned().collect::<Vec<_>>()
         };
-        let complete = cx.eventually(Settles::IllnessTold, || async {
+        let complete = cx.eventually(Settles::IllnessReported, || async {
             Ok(missing(&walk(cx, 0).await?).is_empty().then_some(()))
         });
         if complete.await?.is_none() {
@@ -198,7 +198,7 @@ check! {
         }
         cx.make_ill(BACKEND).await?;
         // An error does not report good health, although it contains less information.
-        let problems = cx.eventually(Settles::IllnessTold, || async {
+        let problems = cx.eventually(Settles::IllnessReported, || async {
             let answer = ask().once().await.any_answer()?;
             Ok(answer.map_or(true, |response| !response.backend_health.is_empty()).then_some(()))
         });

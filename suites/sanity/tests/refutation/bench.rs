@@ -38,7 +38,7 @@ pub(crate) fn play_those(
     config: Config,
     wanted: impl Fn(&Check) -> bool,
 ) -> Result<Run, Failed> {
-    play_by(RunOptions { jobs, tell_each: true, ..RunOptions::default() }, mock, config, wanted)
+    play_by(RunOptions { jobs, report_each: true, ..RunOptions::default() }, mock, config, wanted)
 }
 
 /// Runs the wanted checks as a user does, so that each fault is reported once.

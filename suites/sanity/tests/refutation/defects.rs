@@ -10,7 +10,7 @@ use std::sync::Arc;
 use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::client::answer::Answer;
 use csi_harness::config::AccessType;
-use csi_harness::results::failure_report::told_calls;
+use csi_harness::results::failure_report::explaining_calls;
 use csi_harness::results::outcome::{CheckReport, Finding, Outcome};
 use csi_harness::run::refutation::{Trial, by_its_rules};
 use csi_harness::spec::requirements::req;
@@ -90,9 +90,12 @@ fn the_rejected_name_is_marked() -> Result<(), Failed> {
     let check = "controller/create-volume/any-name";
     let run = bench::play_those(1, mock, everything_set(), |one| one.id == check)?;
     for (label, report) in run.by_label() {
-        let told = told_calls(report);
-        let accused: Vec<&Answer<_>> =
-            told.iter().filter(|one| one.is_accused).map(|one| &report.calls[one.place].outcome).collect();
+        let explaining = explaining_calls(report);
+        let accused: Vec<&Answer<_>> = explaining
+            .iter()
+            .filter(|one| one.is_accused)
+            .map(|one| &report.calls[one.place].outcome)
+            .collect();
         if !matches!(accused[..], [Answer::Refused(_)]) {
             return Err(Failed::from(format!("{label}: {accused:?}")));
         }

@@ -11,7 +11,7 @@ use super::{Right, operations, rejected};
 use crate::budget::Budget;
 use crate::facts::{Change, Facts, Objects};
 
-/// After how long a call is given up at the most.
+/// The longest time after which a call is given up.
 const GIVEN_UP_MAX: Duration = Duration::from_millis(4);
 
 check! {
@@ -54,9 +54,9 @@ check! {
             if scope.give_up_after(limit, right.request.send(&scope).once()).await.is_none() {
                 others.look(cx, &format!("{} was given up after {limit:?}", right.method())).await?;
             }
-            // What came of it, the same call says; whether it works, another check judges.
+            // The result does not matter: this call's own check judges it.
             right.request.send(&scope).await.any_answer().map(drop)?;
-            // Whether what a wrong call has done can be undone, others judge as well.
+            // Checks of undoing judge if the effects of a wrong call can be undone.
             scope.undo_best_effort().await;
         }
         budget.end(cx, tries, "RPCs");
@@ -64,10 +64,10 @@ check! {
     }
 }
 
-/// A volume in use, and a snapshot of it, as far as the driver has that, with what was told of them at first.
+/// A volume in use, and a snapshot of it if the driver has snapshots, with their facts before the rejected calls.
 struct Others {
     objects: Objects,
-    told: Facts,
+    facts: Facts,
     published: Option<(Published, Facts)>,
 }
 
@@ -82,26 +82,26 @@ impl Others {
         if cx.target().serves(Service::Node) {
             let used = cx.published(cx.staged(cx.attached(volume).await?).await?).await?;
             let first = Facts::of_published(cx, &used).await?;
-            let told = first.that_stay(&Facts::of_published(cx, &used).await?);
-            published = Some((used, told));
+            let facts = first.that_stay(&Facts::of_published(cx, &used).await?);
+            published = Some((used, facts));
         }
         let first = Facts::of_objects(cx, &objects).await?;
-        let told = first.that_stay(&Facts::of_objects(cx, &objects).await?);
-        Ok(Others { objects, told, published })
+        let facts = first.that_stay(&Facts::of_objects(cx, &objects).await?);
+        Ok(Others { objects, facts, published })
     }
 
-    /// Compares what is told of them with what was.
+    /// Compares the facts with those from before.
     async fn look(&self, cx: &Cx, after: &str) -> CheckResult {
-        if let Some((published, told)) = &self.published {
-            judge(&told.changed(&Facts::of_published(cx, published).await?), after)?;
+        if let Some((published, facts)) = &self.published {
+            judge(&facts.changed(&Facts::of_published(cx, published).await?), after)?;
         }
         let mut changes = Vec::new();
         let same = cx.eventually(Settles::Everything, || async {
-            let changes = self.told.changed(&Facts::of_objects(cx, &self.objects).await?);
+            let changes = self.facts.changed(&Facts::of_objects(cx, &self.objects).await?);
             Ok(changes.is_empty().then_some(()))
         });
         if same.await?.is_none() {
-            changes = self.told.changed(&Facts::of_objects(cx, &self.objects).await?);
+            changes = self.facts.changed(&Facts::of_objects(cx, &self.objects).await?);
         }
         judge(&changes, after)
     }
@@ -111,7 +111,7 @@ fn judge(changes: &[Change], after: &str) -> CheckResult {
     if changes.is_empty() {
         return Ok(());
     }
-    let (expected, actual) = Change::told(changes);
+    let (expected, actual) = Change::described(changes);
     Err(Violation::new(format!("another volume or snapshot is no longer as it was after {after}"))
         .expected(expected)
         .actual(actual)

@@ -2,22 +2,22 @@
 
 use csi_harness::spec::requirements::{Level, Requirement};
 
-/// Where they are written down.
+/// The document in which these rules are written.
 const SECTION: &str = "csi-sanity's own rules, docs/after-error.md";
 
 const fn rule(id: &'static str, when: &'static str, expect: &'static str) -> Requirement {
     Requirement::own(SECTION, id, Level::Must, when, expect)
 }
 
-/// The next call.
+/// The next call is not affected.
 pub static AFTER_ERROR_001: Requirement =
     rule("AFTER-ERROR-001", "a call was rejected", "the right call for the same object works");
 
-/// Other objects.
+/// Other objects are not affected.
 pub static AFTER_ERROR_002: Requirement =
     rule("AFTER-ERROR-002", "a call was rejected or given up", "other objects are as they were");
 
-/// What is left of it.
+/// Effects of a rejected call.
 pub static AFTER_ERROR_003: Requirement = rule(
     "AFTER-ERROR-003",
     "a call was rejected with a code that says that nothing was done",

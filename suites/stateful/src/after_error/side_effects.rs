@@ -1,4 +1,4 @@
-//! What a call has made or changed that was refused.
+//! Checks what a refused call has made or changed.
 
 use std::collections::BTreeSet;
 
@@ -82,16 +82,17 @@ async fn after_rejections(cx: &Cx, operation: Operation) -> CheckResult {
             }
         }
         if !is_definite {
-            // It was done, as some may be, or perhaps: then this is what was.
+            // The call was or may have been done, which is permitted for some. The new state is then the one to compare
+            // with.
             before = Before::look(&scope, &objects, published.as_ref()).await?;
         }
     }
-    // Whether what a wrong call has done can be undone, others judge.
+    // Checks of undoing judge if the effects of a wrong call can be undone.
     scope.undo_best_effort().await;
     Ok(())
 }
 
-/// Whether a refusal says that nothing was done.
+/// Returns true if a refusal states that nothing was done.
 fn is_definite(refused: &Refused) -> bool {
     of_change(refused.code) == Effect::None
 }
@@ -101,21 +102,21 @@ fn ends_the_matter(refused: &Refused) -> bool {
     of_change(refused.code) != Effect::Pending && refused.code != Code::ResourceExhausted
 }
 
-/// What was told of a volume before a call, and of its publication.
+/// The facts of a volume before a call, and those of its publication.
 struct Before {
-    told: Facts,
+    facts: Facts,
     in_use: Facts,
 }
 
 impl Before {
     async fn look(cx: &Cx, objects: &Objects, published: Option<&Published>) -> CheckResult<Before> {
-        // To look at a publication is to repeat NodePublishVolume. Where that alone changes something, such as the number of
+        // Looking at a publication repeats NodePublishVolume. If that alone changes something, such as the number of
         // mounts, the rejected call is not to blame for it.
         let first = in_use(cx, published).await?;
         let in_use = first.that_stay(&in_use(cx, published).await?);
         let first = Facts::of_objects(cx, objects).await?;
-        let told = first.that_stay(&Facts::of_objects(cx, objects).await?);
-        Ok(Before { told, in_use })
+        let facts = first.that_stay(&Facts::of_objects(cx, objects).await?);
+        Ok(Before { facts, in_use })
     }
 
     async fn is_still(
@@ -126,7 +127,7 @@ impl Before {
         after: &str,
     ) -> CheckResult {
         unchanged(&self.in_use, &in_use(cx, published).await?, after)?;
-        unchanged(&self.told, &Facts::of_objects(cx, objects).await?, after)
+        unchanged(&self.facts, &Facts::of_objects(cx, objects).await?, after)
     }
 }
 
@@ -142,14 +143,14 @@ fn unchanged(before: &Facts, now: &Facts, after: &str) -> CheckResult {
     if changes.is_empty() {
         return Ok(());
     }
-    let (expected, actual) = Change::told(&changes);
+    let (expected, actual) = Change::described(&changes);
     Err(Violation::new(format!("the volume has changed after {after}"))
         .expected(expected)
         .actual(actual)
         .into())
 }
 
-/// Ids of volumes and snapshots, as far as the driver lists them.
+/// Ids of volumes and snapshots, if the driver lists them.
 struct Listed(BTreeSet<String>);
 
 impl Listed {
@@ -180,7 +181,7 @@ async fn made(cx: &Cx, known: &Listed, malformed: &Request, after: &str) -> Chec
     }
     for _ in 1..TIMES {
         let known = Listed::now(cx).await?;
-        // A driver that has kept an object under the name makes no second one for the same name.
+        // If the driver has kept an object under the name, it makes no second one.
         rejected(cx, &malformed.renamed(cx)).await?;
         if Listed::now(cx).await?.beyond(&known).is_empty() {
             return Ok(None);

@@ -65,7 +65,7 @@ async fn undone(cx: &Cx, unusual: &[Operation]) -> CheckResult {
     for (at, operation) in right.iter().enumerate() {
         let request = volume.request(&scope, *operation).await?;
         let Err(refused) = request.send(&scope).await.any_answer()? else { continue };
-        // A driver may know nothing more of a volume that it has deleted. The mounts below show what is left of it.
+        // A driver may know nothing about a volume that it has deleted. The mounts below show what is left of it.
         if done.contains(&DeleteVolume) {
             continue;
         }
@@ -85,7 +85,7 @@ async fn undone(cx: &Cx, unusual: &[Operation]) -> CheckResult {
         };
     }
     if cx.mounts_at(&volume.target_path) > 0 {
-        // It was deleted under its workload, by a call that a driver may refuse and this one did.
+        // The volume was deleted under its workload. A driver may refuse that call, and this one did not.
         cx.warn(
             Violation::new(
                 "a volume is still mounted after everything was undone in an unusual order of calls",
@@ -148,7 +148,7 @@ async fn copy(cx: &Cx, volume: &NodeVolume, source: Source) -> CheckResult<NodeV
     Ok(cx.create_volume(request).setup("a copy").await?.into())
 }
 
-/// A copy goes on being one, whatever became of what it was made from.
+/// A copy stays usable, whatever happened to its source.
 async fn usable(cx: &Cx, copy: &NodeVolume, deleted: &str) -> CheckResult {
     let request = v1::ValidateVolumeCapabilitiesRequest {
         volume_id: copy.id.clone(),

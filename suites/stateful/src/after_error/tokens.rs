@@ -6,7 +6,7 @@ use csi_harness::prelude::*;
 const OBJECTS: usize = 3;
 /// Lists longer than this are not read to their end by pages that follow what is made here.
 const ENTRIES_MAX: usize = 1_000;
-/// Pages that are read at the most until the last of the others.
+/// Largest number of pages that are read until the last of the others.
 const PAGES_MAX: usize = 100;
 
 check! {

@@ -1,4 +1,4 @@
-//! Whether a driver can be asked for what a case asks for.
+//! Finds out if a case makes sense for a driver.
 
 use csi_harness::protocol::capability::Capability;
 use csi_harness::protocol::rpc::Facts;
@@ -12,8 +12,8 @@ use crate::model::names::ObjectKind;
 const STEPS: [Capability; 2] = [Capability::PublishUnpublishVolume, Capability::StageUnstageVolume];
 
 impl Case {
-    /// Why the calls of the case cannot be made and judged on a driver that has other abilities than the one on which they
-    /// were made. `has_workloads` is whether the tests can write to what it publishes.
+    /// The reason why the calls of the case cannot be made and judged on a driver with other abilities than the
+    /// original one. `has_workloads` is true if the tests can write to what it publishes.
     pub fn unfit_for(&self, profile: &DriverProfile, has_workloads: bool) -> Option<String> {
         let is_new = |step: &Capability| profile.has(*step) && !self.driver.capabilities.contains(step);
         if let Some(step) = STEPS.into_iter().find(is_new) {

@@ -168,7 +168,7 @@ fn value(value: &Value, field: &FieldDescriptor, variable: Variable<'_>, depth: 
         Value::Message(message) => literal(message, variable, depth),
         Value::List(values) => format!("vec![{}]", values.iter().map(inner).collect::<Vec<_>>().join(", ")),
         Value::Map(entries) => {
-            // In an order of its own, so that the same case is the same text.
+            // The entries are sorted, so that equal cases give equal texts.
             let mut pairs: Vec<String> = entries.iter().filter_map(|(key, value)| pair(key, value)).collect();
             pairs.sort();
             format!("[{}].into()", pairs.join(", "))

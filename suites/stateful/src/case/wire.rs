@@ -1,4 +1,4 @@
-//! What the answers of a case say of ids: later requests have to name them, and they differ from run to run.
+//! Finds ids in the answers of a case: later requests have to name them, and they differ from run to run.
 
 use csi_proto::RPCS;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::model::names::{Id, Name, ObjectKind};
 
 use super::CaseStep;
 
-/// Where an answer has ids, as paths into its JSON.
+/// The places of ids in an answer, as paths into its JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
     pub(super) id: Id,

@@ -1,5 +1,5 @@
-//! Two calls for one volume at the same moment, again and again along the life of the volume. Each of the two may be made
-//! by itself at that point, so that no order of them asks a driver for what an orchestrator never asks for.
+//! Two parallel calls for one volume, repeatedly along the life of the volume. Each of the two is a valid step at that
+//! point, so that no order of them asks a driver for something that an orchestrator never asks for.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,11 +22,11 @@ struct Lane {
     profile: DriverProfile,
     usage: Usage,
     recorder: Recorder,
-    /// When no more pairs are begun.
+    /// The time after which no more pairs are begun.
     until: Instant,
 }
 
-/// Several volumes in parallel, each with so many pairs of calls, of which none is begun after a time.
+/// Uses several volumes in parallel, each with this many pairs of calls. No pair is begun after a time.
 ///
 /// # Errors
 /// Broken if a path cannot be made.
@@ -121,7 +121,7 @@ impl Lane {
         VolumeCall::CreateVolume { name: self.name(), wanted }.into()
     }
 
-    /// Two calls that may be made when so many steps are done.
+    /// Two calls that may be made when this many steps are done.
     fn pair(&self, done: usize, rng: &mut Rng) -> Option<[Call; 2]> {
         let Some(volume) = self.volume().filter(|_| done > 0) else {
             let bytes = [self.profile.size_bytes, self.profile.size_bytes, self.profile.larger_bytes];
@@ -136,7 +136,7 @@ impl Lane {
             calls.extend(self.of_the_volume(volume));
         }
         let one = rng.choice(&calls)?.clone();
-        // On a node, the next step and the call that undoes the last one are never made together.
+        // On a node, the next step and the call that undoes the last one are never made in parallel.
         let is_on_node =
             |call: &Call| !matches!(call, Call::Volume(VolumeCall::ControllerPublishVolume { .. }));
         let goes_on = |call: &Call| next.as_ref().is_some_and(|next| is_on_node(next) && call == next);
@@ -146,7 +146,7 @@ impl Lane {
         Some([one, other])
     }
 
-    /// What the controller can do with a volume that is not attached.
+    /// The calls of the controller for a volume that is not attached.
     fn of_the_volume(&self, volume: Id) -> Vec<Call> {
         let mut calls = Vec::new();
         if self.profile.has(Capability::CreateDeleteSnapshot) {

@@ -42,7 +42,8 @@ pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<PlannedStep>> {
     all.into_iter().map(Script::done).collect()
 }
 
-/// Each kind of copy is asked for twice, by a caller that has not heard the first answer, and is the same copy.
+/// Each kind of copy is requested twice, because the caller has not heard the first answer, and the driver makes one
+/// copy.
 fn asked_twice<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
     let mut script = context.script().written(v(0)).unused(v(0));
     if context.has(Capability::CreateDeleteSnapshot) {

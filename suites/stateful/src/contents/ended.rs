@@ -31,8 +31,8 @@ pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<PlannedStep>> {
     all.into_iter().map(Script::done).collect()
 }
 
-/// The points at which the driver is killed in a copy that takes so long and for which it makes such changes. They are spread over the changes
-/// from the first to the last one, which often is the driver's record of a copy that is complete.
+/// The points at which the driver is killed during a copy of this duration with these changes. They are spread over the
+/// changes from the first to the last one, which often is the driver's record of a complete copy.
 fn points(took: Duration, changes: &[NonZeroU32]) -> Vec<CallMode> {
     let Some(last) = changes.len().checked_sub(1) else {
         return spread(took, MOMENTS).into_iter().map(|after| KILLED.after(after).into()).collect();
@@ -48,7 +48,7 @@ fn killed(script: Script<'_>) -> Script<'_> {
     script.how(read, KILLED.after(Duration::from_secs(1)))
 }
 
-/// What is mounted stays, and is the same when all is done again.
+/// A mount survives the end of the driver, and is unchanged after all calls are repeated.
 fn in_use<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
     let back = killed(context.script().written(v(0)).written(v(1))).reads(v(0)).reads(v(1));
     let again = back.staged(v(0)).published(v(0), TARGET).staged(v(1)).published(v(1), TARGET);

@@ -99,7 +99,7 @@ fn asked_again(script: Script<'_>) -> Script<'_> {
     made.used(v(0)).staged(v(0)).reads(v(0))
 }
 
-/// At one path after the other, some of which exist before.
+/// Publishes at one path after the other, some of which exist before.
 fn at_other_paths(script: Script<'_>) -> Script<'_> {
     let there = Target::WITH_A_DIRECTORY;
     let moved = script.written(v(0)).unpublished(v(0), TARGET).published(v(0), there).reads_at(v(0), there);
@@ -114,14 +114,14 @@ fn at_other_paths(script: Script<'_>) -> Script<'_> {
         .reads(v(0))
 }
 
-/// Somebody takes the mount away; what is given back and used again is the volume.
+/// Removes the mount behind the driver's back. After it was given back and used again, the target shows the volume.
 fn target_taken_away(script: Script<'_>) -> Script<'_> {
     let taken = script.written(v(0)).written(v(1)).unmounted(v(0), Some(TARGET)).reads(v(1));
     let again = taken.unpublished(v(0), TARGET).published(v(0), TARGET).reads(v(0)).writes(v(0)).reads(v(1));
     again.unmounted(v(0), Some(TARGET)).unused(v(0)).used(v(0)).reads(v(0)).unused(v(0)).looked_at(v(0))
 }
 
-/// The same of what is staged, as after a reboot.
+/// Removes the staging mounts, as a reboot does.
 fn staging_taken_away(script: Script<'_>) -> Script<'_> {
     let back = script.written(v(0)).written(v(1)).unpublished(v(0), TARGET).unmounted(v(0), None).reads(v(1));
     let again = back.unstaged(v(0)).staged(v(0)).published(v(0), TARGET).reads(v(0)).writes(v(0)).reads(v(1));

@@ -16,12 +16,12 @@ use crate::sequence::{PlannedStep, Step};
 pub(super) const NODE: Node = Node(0);
 /// The place at which a volume is published.
 pub(super) const TARGET: Target = Target(0);
-/// Another one.
+/// A second place at which a volume is published.
 pub(super) const SECOND: Target = Target(1);
-/// Where workloads write: at the beginning, and at the end of the smallest devices.
+/// The places where workloads write: at the beginning, and at the end of the smallest devices.
 const WRITTEN: [Slot; 2] = [Slot(0), Slot(SLOTS - 1)];
 
-/// What sequences are made for.
+/// The driver and the volumes for which sequences are made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScriptContext<'a> {
     pub(super) profile: &'a DriverProfile,
@@ -82,7 +82,7 @@ impl Script<'_> {
         if self.context.has(capability) { self.call(call) } else { self }
     }
 
-    /// A volume of the size that is known to be had.
+    /// Makes a volume of the usual size.
     pub(super) fn volume(self, volume: Id) -> Self {
         let size = Size::at_least(self.context.profile.size_bytes);
         self.volume_of(volume, size)
@@ -154,7 +154,7 @@ impl Script<'_> {
         self.step(volume, TARGET, Operation::ControllerUnpublishVolume)
     }
 
-    /// A step of the volume's lifecycle, as far as the driver has it.
+    /// Makes a step of the volume's lifecycle, if the driver has it.
     fn step(self, volume: Id, target: Target, operation: Operation) -> Self {
         let mut lifecycle = VolumeLifecycle::new(self.context.profile, self.context.usage, volume);
         lifecycle.target = target;
@@ -164,17 +164,17 @@ impl Script<'_> {
         }
     }
 
-    /// All that is done until a workload has a volume.
+    /// Makes all steps until a workload has the volume.
     pub(super) fn used(self, volume: Id) -> Self {
         self.attached(volume).staged(volume).published(volume, TARGET)
     }
 
-    /// All that is done once it does not need it any more.
+    /// Undoes all steps once the workload does not need the volume any more.
     pub(super) fn unused(self, volume: Id) -> Self {
         self.unpublished(volume, TARGET).unstaged(volume).detached(volume)
     }
 
-    /// What somebody else mounts or has mounted is no affair of his; here it is.
+    /// Unmounts a volume behind the driver's back.
     pub(super) fn unmounted(self, volume: Id, target: Option<Target>) -> Self {
         self.call(VolumeCall::Unmount { volume, node: NODE, target })
     }

@@ -1,5 +1,5 @@
-//! What is in a back end that nobody else uses: all that was made goes, to the entry of lists, to the byte of the capacity, and to
-//! the file in the driver's directory.
+//! Checks a back end that nothing else uses: everything that was made must go, down to the entry of a list, the byte of
+//! the capacity, and the file in the driver's directory.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use super::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 
 /// Rounds of each kind that are compared, after one that is not: what is made once may stay.
 const ROUNDS: usize = 3;
-/// Ids that are told.
-const TOLD_MAX: usize = 5;
+/// Ids that are listed.
+const LISTED_MAX: usize = 5;
 
 check! {
     /// What nobody knows of goes on being paid for, and fills the storage: the snapshot through which a clone was made, the volume of
@@ -73,14 +73,14 @@ check! {
             if is_alone {
                 return Err(violation.into());
             }
-            // The driver had objects before the run, so that somebody else may be at work.
+            // The driver had objects before the run, so another program may use it.
             cx.warn(violation);
         }
         Ok(())
     }
 }
 
-/// What this driver can do of all that leaves something behind.
+/// The cycles of calls that this driver supports and that may leave something behind.
 fn cycles(cx: &Cx) -> Vec<Cycle> {
     let has = |capability| cx.target().capabilities().has(capability);
     let copies = has(Capability::CloneVolume) || has(Capability::CreateDeleteSnapshot);
@@ -98,7 +98,7 @@ fn cycles(cx: &Cx) -> Vec<Cycle> {
     needs.into_iter().filter(|(_, is_there)| *is_there).map(|(cycle, _)| cycle).collect()
 }
 
-/// Whether a volume takes exactly its size off the capacity: the free space of a file system tells less.
+/// Returns true if a volume takes exactly its size off the capacity. The free space of a file system is less exact.
 async fn counts_capacity(cx: &Cx) -> CheckResult<bool> {
     if !cx.target().capabilities().has(Capability::GetCapacity) {
         return Ok(false);
@@ -115,10 +115,10 @@ async fn available_bytes(cx: &Cx) -> CheckResult<i64> {
     Ok(cx.call(v1::GetCapacityRequest::default()).setup("capacity").await?.available_capacity)
 }
 
-/// What the driver tells of its back end, and what is seen of it.
+/// Everything that exists in the back end, as the driver reports it and as it is seen from outside.
 struct Holdings {
     things: BTreeSet<String>,
-    /// In the directory of the driver, where that is known.
+    /// The files in the directory of the driver, if that is known.
     files: BTreeSet<PathBuf>,
     available_bytes: Option<i64>,
 }
@@ -145,7 +145,7 @@ impl Holdings {
         Ok(Holdings { things, files, available_bytes })
     }
 
-    /// What there is beyond this, once the driver has had its time to delete; in words.
+    /// Describes what exists beyond this, once the driver has had its time to delete.
     async fn left(&self, cx: &Cx, counts: bool) -> CheckResult<Option<String>> {
         let now = || async { Ok(self.compared(&Holdings::take(cx, counts).await?)) };
         let settled =
@@ -162,12 +162,13 @@ impl Holdings {
             new.extend(files);
         }
         let lost = self.available_bytes.zip(now.available_bytes).map_or(0, |(before, now)| before - now);
-        let mut told = new[..new.len().min(TOLD_MAX)].join(", ");
-        if new.len() > TOLD_MAX {
-            told = format!("{told} and {} more", new.len() - TOLD_MAX);
+        let mut listed = new[..new.len().min(LISTED_MAX)].join(", ");
+        if new.len() > LISTED_MAX {
+            listed = format!("{listed} and {} more", new.len() - LISTED_MAX);
         }
         let lost = (lost > 0).then(|| format!("{} less in GetCapacity", sized(lost.unsigned_abs())));
-        let parts: Vec<String> = Some(told).filter(|told| !told.is_empty()).into_iter().chain(lost).collect();
+        let parts: Vec<String> =
+            Some(listed).filter(|listed| !listed.is_empty()).into_iter().chain(lost).collect();
         (!parts.is_empty()).then(|| format!("{} after {ROUNDS} rounds", parts.join("; ")))
     }
 }

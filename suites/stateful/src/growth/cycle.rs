@@ -168,7 +168,7 @@ impl Cycle {
             Cycle::GivenUp => {
                 let request = cx.create_volume_request();
                 let limit = GIVEN_UP_MAX.mul_f64(rng.f64());
-                // The same call is made again, and shows the result.
+                // The call is repeated afterwards, and its result shows then.
                 let _ = cx.give_up_after(limit, cx.create_volume(request.clone()).once()).await;
                 cx.create_volume(request).setup("a volume").await?;
             }

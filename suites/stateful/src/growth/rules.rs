@@ -1,8 +1,9 @@
-//! What the specification leaves unsaid since it goes without saying: rules of our own, for what a driver takes up.
+//! Rules of our own for the resources that a driver uses. The specification does not state them, because they are
+//! obvious.
 
 use csi_harness::spec::requirements::{Level, Requirement};
 
-/// Where they are written down.
+/// The document in which these rules are written.
 const SECTION: &str = "csi-sanity's own rules, docs/growth.md";
 
 const fn rule(id: &'static str, when: &'static str, expect: &'static str) -> Requirement {

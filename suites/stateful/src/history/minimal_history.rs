@@ -7,18 +7,18 @@ use crate::model::object::Object;
 use super::partition::Part;
 use super::search::{Outcome, Treatment, search};
 
-/// Judgements made to find the calls that matter, at the most.
+/// Largest number of judgements made to find the calls that matter.
 pub const CORE_STEPS_MAX: u64 = 5_000_000;
 
 /// The largest number of calls of which every choice is tried.
 const CHOICES_OF_MAX: usize = 3;
-/// Calls from which so many are chosen at the most.
+/// Largest number of calls from which such a choice is made.
 const CHOICES_FROM_MAX: usize = 40;
 
-/// As few calls as are found that have no order because of the same fault of the last one, as far as [`CORE_STEPS_MAX`] allows;
-/// loosening any one of them gives them one.
+/// The smallest set of calls found that has no order, with the fault of the last one unchanged, as far as
+/// [`CORE_STEPS_MAX`] allows. Relaxing any one of them gives them an order.
 ///
-/// Loosened calls are not left out: without the creation of a volume every call to it would be at fault.
+/// Relaxed calls are not left out: without the creation of a volume every call to it would be at fault.
 pub(super) fn core<O: Object>(parts: &[Part<O>], last: usize, fault: &FaultKey) -> Vec<usize> {
     let mut core = Core::new(parts, last, fault);
     let few = (1..CHOICES_OF_MAX).find_map(|count| core.chosen(count));
@@ -32,7 +32,7 @@ struct Core<'a, O: Object> {
     parts: &'a [Part<O>],
     last: usize,
     fault: &'a FaultKey,
-    /// What began before the last one had ended, by its beginning.
+    /// The calls that began before the last one had ended, by their beginning.
     before: Vec<usize>,
     steps: u64,
 }
@@ -46,7 +46,7 @@ impl<'a, O: Object> Core<'a, O> {
         Core { parts, last, fault, before, steps: CORE_STEPS_MAX }
     }
 
-    /// Whether the last of these calls is wrong in the same way, the others loosened.
+    /// Returns true if the last of these calls has the fault while all others are relaxed.
     fn is_wrong(&mut self, kept: &[usize]) -> bool {
         let mut treatments = vec![Treatment::LeftOut; self.parts.len()];
         self.before.iter().for_each(|place| treatments[*place] = Treatment::Relaxed);
@@ -84,7 +84,7 @@ impl<'a, O: Object> Core<'a, O> {
         None
     }
 
-    /// What is left when parts of all calls are loosened, ever smaller ones.
+    /// Relaxes parts of all calls, ever smaller ones, and returns the calls that remain.
     fn halved(&mut self) -> Vec<usize> {
         let mut kept = self.before.clone();
         let mut chunk = kept.len().div_ceil(2);

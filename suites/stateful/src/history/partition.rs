@@ -1,4 +1,4 @@
-//! A history taken apart: for each object the calls about it, and what other calls say of it.
+//! Splits a history by objects: for each object the calls about it, and the evidence from other calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::model::state_set::Operation;
 
 use super::{Entry, History};
 
-/// What one call says of one object.
+/// The part of a call that is about one object.
 #[derive(Clone, Debug)]
 pub struct Part<O: Object> {
-    /// The call, as far as it is about the object.
+    /// The part of the call that is about the object.
     pub step: Operation<O>,
     /// The place of the call in the history.
     pub entry: usize,
@@ -41,7 +41,7 @@ pub struct Parts {
     pub groups: BTreeMap<Name, Vec<Part<Group>>>,
     /// Objects that share an id with another.
     pub(super) shared: Vec<Shared>,
-    /// What is to be remarked on calls by themselves.
+    /// Remarks on single calls.
     pub(super) remarks: Vec<(Name, Breach)>,
 }
 
@@ -49,13 +49,13 @@ pub struct Parts {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) name: Name,
-    /// If both have it at the same time.
+    /// The violation, if both have it at one time.
     pub(super) breach: Option<Breach>,
     pub(super) calls: Vec<usize>,
 }
 
 impl Parts {
-    /// Takes a history apart.
+    /// Splits a history.
     pub fn of(history: &History) -> Parts {
         let mut taker = Partitioner::new(history);
         for (place, entry) in history.entries.iter().enumerate() {
@@ -66,24 +66,24 @@ impl Parts {
     }
 }
 
-/// What is gathered on the way.
+/// Collects the parts of a history.
 struct Partitioner {
     profile: Arc<DriverProfile>,
-    /// How often an object of this name may have been made.
+    /// The number of times that an object of this name may have been made.
     makings: BTreeMap<Name, usize>,
-    /// When an id may have stood for something.
+    /// The times at which an id may have stood for an object.
     lives: BTreeMap<Id, Life>,
     parts: Parts,
 }
 
-/// When something had an id.
+/// The time during which an object had an id.
 #[derive(Clone, Copy, Debug)]
 struct Life {
-    /// Not before this.
+    /// The earliest possible beginning.
     since: Time,
-    /// The id was told for the last time.
-    told: Time,
-    /// Deleted after that.
+    /// The last answer that contained the id.
+    last_seen: Time,
+    /// The latest possible end.
     gone: Time,
 }
 
@@ -101,17 +101,17 @@ impl Partitioner {
                 let span = entry.span;
                 let life = lives.entry(id).or_insert(Life {
                     since: span.invoked,
-                    told: span.returned,
+                    last_seen: span.returned,
                     gone: Time::MAX,
                 });
                 life.since = life.since.min(span.invoked);
-                life.told = life.told.max(span.returned);
+                life.last_seen = life.last_seen.max(span.returned);
             }
         }
         for entry in &history.entries {
             if let (Some(id), Answer::Done(_)) = (deleted(&entry.call), &entry.answer)
                 && let Some(life) = lives.get_mut(&id)
-                && life.told < entry.span.invoked
+                && life.last_seen < entry.span.invoked
             {
                 life.gone = life.gone.min(entry.span.returned);
             }
@@ -177,8 +177,9 @@ impl Partitioner {
                 }
             }
             (Call::List(list), Answer::Done(Response::Volumes(listed))) => {
-                let is_told = |id: &Id| list.is_complete() || listed.entries.contains_key(id);
-                for volume in self.asked_about(ObjectKind::Volume, entry, listed).into_iter().filter(is_told)
+                let is_evident = |id: &Id| list.is_complete() || listed.entries.contains_key(id);
+                for volume in
+                    self.asked_about(ObjectKind::Volume, entry, listed).into_iter().filter(is_evident)
                 {
                     let unlisted = VolumeResponse::Unlisted { pages: listed.pages };
                     let said = listed.entries.get(&volume).cloned().unwrap_or(unlisted);
@@ -225,8 +226,8 @@ impl Partitioner {
         self.parts.snapshots.entry(name).or_default().push(Part { step, entry });
     }
 
-    /// Something was copied, so it was there; or it was not found. An answer that perhaps only repeats an earlier one says
-    /// nothing of the source.
+    /// A source was copied, so it existed; or it was not found. An answer that may only repeat an earlier one proves
+    /// nothing about the source.
     fn look_at_source(
         &mut self,
         entry: usize,
@@ -254,7 +255,7 @@ impl Partitioner {
             ObjectKind::Member => {
                 let answer = found.map(|()| GroupResponse::Nothing);
                 let group = source.name.owner();
-                // Which group of the name it was a member of, the id of the member does not tell.
+                // The id of a member does not show which group of this name it belongs to.
                 let ids = self.lives.keys().filter(|id| id.name == group).copied().collect::<Vec<_>>();
                 if let [only] = ids[..] {
                     let step = Operation {
@@ -278,7 +279,7 @@ impl Partitioner {
         ids
     }
 
-    /// Takes out objects that got the id of another one.
+    /// Removes objects that got the id of another one.
     fn take_out_shared(&mut self, history: &History) {
         for (place, entry) in history.entries.iter().enumerate() {
             let (Some(name), Some(id)) = (entry.call.makes(), entry.answer.id_given()) else { continue };
@@ -305,7 +306,7 @@ impl Partitioner {
     }
 }
 
-/// Returns true if another call was under way at the same time. One that was not answered may still have been.
+/// Returns true if another call was under way meanwhile. A call without an answer may still have been.
 fn is_beside_another(history: &History, place: usize) -> bool {
     let span = history.entries[place].span;
     let overlaps = |other: &Entry| {

@@ -9,37 +9,37 @@ use crate::model::state_set::{Bound, Impossible, Operation, StateSet};
 
 use super::partition::Part;
 
-/// Judgements made to see which call is to blame, at the most.
+/// Largest number of judgements made to see which call is to blame.
 const CULPRIT_STEPS_MAX: u64 = 1_000_000;
 
-/// What came of a search.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// There is an order; with what is to be remarked.
+    /// There is an order, with these remarks.
     Ordered(Vec<Breach>),
-    /// There is none: all calls that ended before this one can be ordered, and not together with it.
+    /// There is no order: all calls that ended before this one can be ordered, but not together with it.
     Unordered {
         /// The place of the call.
         last: usize,
-        /// What is wrong with it.
+        /// The fault of that call.
         breach: Box<Breach>,
     },
-    /// There is none unless a known fault showed again, after which nobody knows what there is.
+    /// There is an order only if a known fault showed again, after which the state is unknown.
     Known(Box<Breach>),
-    /// Nobody knows.
+    /// The search met a bound.
     Undecided(Bound),
 }
 
-/// How a call is taken in.
+/// The way in which a search treats a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// As it was made and answered.
     Kept,
-    /// The same, whatever is wrong with the answer.
+    /// As it was made; its answer may be wrong.
     Excused,
-    /// As if it may or may not have been made, with any answer. This only ever makes more orders possible.
+    /// As a call that may or may not have been made, with any answer. This only ever makes more orders possible.
     Relaxed,
-    /// Not at all.
+    /// As a call that does not exist.
     LeftOut,
 }
 
@@ -109,8 +109,8 @@ fn search_with<O: Object>(
     Outcome::Ordered(remarks)
 }
 
-/// The call without whose wrong answer there would be an order, and what is wrong with it: a caller that only looked saw what
-/// that one had left.
+/// The call whose wrong answer prevents an order, with its fault: a caller that only looked saw the state that this
+/// call had left.
 pub(super) fn culprit<O: Object>(parts: &[Part<O>], last: usize) -> Option<(usize, Breach)> {
     let step = |place: usize| &parts[place].step;
     if !O::only_looks(&step(last).call) {
@@ -140,8 +140,8 @@ pub(super) fn rejected_beside<O: Object>(parts: &[Part<O>], look: usize) -> Opti
     rejected(parts, look, |call| call.returned >= begin)
 }
 
-/// A call that was rejected and took effect all the same, as a caller saw who looked afterwards; and what is wrong with it. A driver that
-/// was ended may have forgotten what came before.
+/// Finds a call that was rejected and took effect all the same, as a later look shows, with its fault. A driver that
+/// was ended may have forgotten earlier calls.
 pub(super) fn rejected_and_done<O: Object>(parts: &[Part<O>], look: usize) -> Option<(usize, Breach)> {
     let around = &parts[look].step.around;
     if around.profile.was_ended {
@@ -162,7 +162,7 @@ pub(super) fn rejected_and_done<O: Object>(parts: &[Part<O>], look: usize) -> Op
     Some((one, breach))
 }
 
-/// A call, begun before a caller who only looked had an answer, without whose rejection that answer would be right.
+/// A call, begun before a caller that only looked had an answer, whose rejection makes that answer wrong.
 fn rejected<O: Object>(
     parts: &[Part<O>],
     look: usize,
@@ -191,7 +191,7 @@ fn rejected<O: Object>(
     })
 }
 
-/// Whether a call may have changed anything.
+/// Returns true if a call may have changed anything.
 fn changes_something<O: Object>(part: &Part<O>) -> bool {
     !O::only_looks(&part.step.call) && !matches!(part.step.answer, Answer::Refused(_))
 }

@@ -7,13 +7,13 @@ use crate::model::object::Object;
 use super::partition::Part;
 use super::search::{Outcome, Treatment, search};
 
-/// Judgements made to find such answers where one call has no order, at the most.
+/// Largest number of judgements made to find such answers when one call has no order.
 const STEPS_MAX: u64 = 2_000_000;
 /// Calls that are tried beside such a one, to show what it is about.
 const SHOWN_BY_MAX: usize = 40;
 
-/// The calls with such answers that may be why one of them, which ended first, cannot be explained: that one itself, or others
-/// that had not ended by then. Each with what is wrong with it.
+/// The calls with wrong answers that may explain why one of them, which ended first, cannot be ordered: that call
+/// itself, or others that had not ended by then. Each comes with its fault.
 pub(super) fn wrong<O: Object>(parts: &[Part<O>], last: usize) -> Vec<(usize, Breach)> {
     let end = parts[last].step.around.returned;
     let is_open = |place: &usize| {
@@ -26,7 +26,7 @@ pub(super) fn wrong<O: Object>(parts: &[Part<O>], last: usize) -> Vec<(usize, Br
     for one in open.iter().copied() {
         let alone = |place| if place == one { Treatment::Kept } else { Treatment::Relaxed };
         let Some(anyhow) = breach(parts, one, alone, &mut steps) else { continue };
-        // What came before tells more exactly what is wrong.
+        // Judging after the earlier calls describes the fault more exactly.
         let in_place = |place| match place == one || !open.contains(&place) {
             true => Treatment::Kept,
             false => Treatment::Relaxed,
@@ -36,7 +36,7 @@ pub(super) fn wrong<O: Object>(parts: &[Part<O>], last: usize) -> Vec<(usize, Br
     all
 }
 
-/// Judges as if nobody had heard the answers to these calls, nor those of them that changed nothing been made.
+/// Treats these calls as calls without an answer, and removes those that changed nothing.
 pub(super) fn take_out<O: Object>(parts: &mut Vec<Part<O>>, wrong: &[usize]) {
     let is_one = |place: usize| wrong.contains(&place);
     let mut place = 0..;
@@ -71,7 +71,7 @@ pub(super) fn shown_by<O: Object>(parts: &[Part<O>], one: usize, wrong: &Breach)
     others.into_iter().rev().take(SHOWN_BY_MAX).find(|other| shows(Some(*other)))
 }
 
-/// What is wrong with a call if the others are taken in like this.
+/// The fault of a call if the others are treated like this.
 fn breach<O: Object>(
     parts: &[Part<O>],
     one: usize,

@@ -15,18 +15,18 @@ use crate::model::names::legend;
 pub struct Timeline {
     /// The rule that is broken.
     pub requirement: &'static str,
-    /// What is wrong, as one sentence.
+    /// The violation, as one sentence.
     pub message: String,
-    /// What a right driver says.
+    /// The answer of a right driver.
     pub expected: String,
-    /// What this driver said.
+    /// The answer of this driver.
     pub actual: String,
     /// The calls by their beginning.
     pub rows: Vec<Row>,
-    /// The row whose answer is wrong whatever came of all others, if one is.
+    /// The row whose answer is wrong in any order, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_itself: Option<usize>,
-    /// What names in them mean that are not plain.
+    /// Explains names that are not obvious.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub legend: Vec<String>,
 }
@@ -35,15 +35,15 @@ pub struct Timeline {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Row {
-    /// Who made it.
+    /// The worker that made it.
     pub worker: u16,
-    /// What was asked.
+    /// The call, as text.
     pub call: String,
-    /// How it ended.
+    /// The end of the call, as text.
     pub answer: String,
-    /// When it began, in microseconds from the first beginning.
+    /// The time of its beginning, in microseconds from the first beginning.
     pub from_us: u64,
-    /// When it ended.
+    /// The time of its end, in microseconds from the first beginning.
     pub to_us: u64,
 }
 
@@ -110,7 +110,7 @@ impl Timeline {
         self.rows.iter().enumerate().map(line).chain(self.verdict()).chain(self.legend.clone()).collect()
     }
 
-    /// What the answers say together that cannot be.
+    /// States the contradiction between the answers.
     fn verdict(&self) -> Vec<String> {
         let wrong = match self.rows.len() {
             2.. if self.by_itself.is_some() => {

@@ -1,4 +1,4 @@
-//! The life of a volume, with a snapshot, a group snapshot and copies on the way, as far as the driver has them.
+//! The life of a volume, with a snapshot, a group snapshot and copies, if the driver has them.
 
 use csi_harness::prelude::*;
 
@@ -48,7 +48,7 @@ impl<'a> Path<'a> {
         calls
     }
 
-    /// The making of a volume that is attached for reading only, as far as the driver has that.
+    /// The calls that make a volume which is attached for reading only, if the driver supports that.
     pub(super) fn readonly(&self) -> Vec<Call> {
         let mut calls = vec![self.create()];
         if self.has_node() && self.has(Capability::PublishReadonly) {
@@ -73,7 +73,8 @@ impl<'a> Path<'a> {
         Some((calls, VolumeCall::NodePublishVolume { volume, node, target, usage, readonly }.into()))
     }
 
-    /// For each step to a workload: the calls before it, the step, what undoes it, and all that comes after it and back.
+    /// For each step to a workload: the calls before it, the step, the call that undoes it, and the calls after it and
+    /// back.
     pub(super) fn steps_with_their_places(&self) -> Vec<(Vec<Call>, Call, Call, Vec<Call>)> {
         let (steps, setup) = (self.lifecycle.steps(), self.lifecycle.setup());
         let place = |at: usize| {
@@ -106,7 +107,7 @@ impl<'a> Path<'a> {
         VolumeCall::DeleteVolume { volume: VOLUME }.into()
     }
 
-    /// What is made from the volume, each with what deletes it.
+    /// The copies of the volume, each with the call that deletes it.
     fn copies(&self) -> Vec<(Call, Call)> {
         let copy_of = |source| CreateSpec { source: Some(source), ..self.lifecycle.wanted.clone() };
         let copy = |name: Name, source| -> (Call, Call) {
@@ -137,8 +138,8 @@ impl<'a> Path<'a> {
         copies
     }
 
-    /// For each point of the way to a workload and back, and each call that an orchestrator may make there although it is
-    /// not the next one: what comes before, the call, and what comes after.
+    /// For each point of the way to a workload and back, and each call that an orchestrator may make there out of turn:
+    /// the calls before, the call, and the calls after.
     pub(super) fn with_calls_out_of_turn(&self) -> Vec<(Vec<Call>, Call, Vec<Call>)> {
         // The steps behind the creation of the volume.
         let steps = self.lifecycle.steps().split_off(1);
@@ -147,7 +148,7 @@ impl<'a> Path<'a> {
         let mut all = Vec::new();
         for at in 1..=way.len() {
             let (before, after) = way.split_at(at);
-            // How many of the steps are done here: the first call makes the volume, the last one deletes it.
+            // The number of steps done here: the first call makes the volume, the last one deletes it.
             let done = if at <= forth.len() { at - 1 } else { way.len() - 1 - at.min(way.len() - 1) };
             let is_there = at < way.len();
             let mut calls: Vec<Call> = vec![self.validate()];
@@ -155,7 +156,7 @@ impl<'a> Path<'a> {
                 calls.push(self.create());
                 calls.extend(steps[..done].iter().map(|step| step.0.clone()));
             }
-            // What is not done, or no longer, is undone.
+            // Steps that are not done, or no longer, are undone.
             calls.extend(steps[done..].iter().map(|step| step.1.clone()));
             calls.extend(self.lists());
             all.extend(calls.into_iter().map(|call| (before.to_vec(), call, after.to_vec())));

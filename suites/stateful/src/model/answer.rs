@@ -1,4 +1,4 @@
-//! How calls end, and what the driver says when one is done.
+//! The ends of calls, and the contents of answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use tonic::Code;
 
 use super::names::{Id, Node, Slot, Stamp};
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer<S> {
     /// The driver did it, and said so.
@@ -21,7 +21,7 @@ pub enum Answer<S> {
     Refused(Code),
     /// The driver said "not now" to every attempt, until the caller gave up.
     PutOff(Code),
-    /// Nobody knows: a time limit passed, or the connection broke. No answer is not a no.
+    /// Unknown: a time limit passed, or the connection broke. No answer is not a no.
     Unknown,
 }
 
@@ -36,7 +36,7 @@ impl<S> Answer<S> {
         }
     }
 
-    /// What was said, borrowed.
+    /// Borrows the answer.
     pub fn as_ref(&self) -> Answer<&S> {
         match self {
             Answer::Done(said) => Answer::Done(said),
@@ -46,7 +46,7 @@ impl<S> Answer<S> {
         }
     }
 
-    /// Whether the call may have taken effect although it is not known to be done, or may do so yet.
+    /// Returns true if the call may have taken effect although it is not known to be done, or may still do so.
     pub fn leaves_open(&self) -> bool {
         match self {
             Answer::Done(_) => false,
@@ -67,8 +67,8 @@ impl<S> fmt::Display for Answer<S> {
     }
 }
 
-/// Whether a status tells nothing of what was done. The codes of the error tables are definite: the driver looked at
-/// the request and turned it down.
+/// Returns true if a status says nothing about the effect. The codes of the error tables are definite: the driver
+/// looked at the request and turned it down.
 pub fn leaves_open(code: Code) -> bool {
     effect::of_change(code) != Effect::None
 }
@@ -76,7 +76,7 @@ pub fn leaves_open(code: Code) -> bool {
 /// A map or list of the protocol as text, to be compared.
 pub type Text = Arc<str>;
 
-/// What the driver says of a volume.
+/// The facts of a volume in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct VolumeFacts {
     /// volume_id; `None` if it was empty.
@@ -88,23 +88,23 @@ pub struct VolumeFacts {
     /// accessible_topology, in no order.
     pub topology: Text,
     /// content_source: of the request, of something else, or left out.
-    pub source: SourceTold,
+    pub source: SourceReported,
 }
 
-/// What an answer says of where the content came from.
+/// The source of a volume's content, as an answer reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SourceTold {
-    /// Nothing.
+pub enum SourceReported {
+    /// It names no source.
     LeftOut,
     /// An object of the run.
     Known(Id),
-    /// Something that the run never made.
+    /// It names an object that the run never made.
     Stranger,
 }
 
 impl VolumeFacts {
     /// The facts of a message, its ids already looked up.
-    pub fn new(volume: &v1::Volume, id: Option<Id>, source: SourceTold) -> VolumeFacts {
+    pub fn new(volume: &v1::Volume, id: Option<Id>, source: SourceReported) -> VolumeFacts {
         let topology: BTreeSet<&BTreeMap<String, String>> =
             volume.accessible_topology.iter().map(|topology| &topology.segments).collect();
         VolumeFacts {
@@ -122,42 +122,42 @@ pub fn text_of(map: &BTreeMap<String, String>) -> Text {
     format!("{map:?}").into()
 }
 
-/// What the driver says when something was done with a volume.
+/// The content of a successful answer about a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum VolumeResponse {
-    /// Nothing but OK.
+    /// An OK without content.
     Nothing,
-    /// What CreateVolume says.
+    /// The answer of CreateVolume.
     Made(VolumeFacts),
-    /// What ControllerGetVolume says, and ListVolumes of a volume that is in the list.
+    /// The answer of ControllerGetVolume, or the entry of ListVolumes.
     Seen(VolumeFacts, Option<BTreeSet<Node>>),
-    /// What ListVolumes says of a volume that is on none of its pages.
+    /// The volume is on no page of ListVolumes.
     Unlisted {
-        /// How many pages there were.
+        /// The number of pages.
         pages: u32,
     },
     /// The volume that a health reply is about, if it is one of the run.
     Health(Option<Id>),
-    /// What ControllerListVolumeHealth says of a volume that is in it, and left out where it is read entry by entry.
+    /// The volume is in ControllerListVolumeHealth, but missing if the list is read entry by entry.
     MissingFromPages,
     /// publish_context of ControllerPublishVolume.
     Attached(Text),
-    /// Whether ValidateVolumeCapabilities confirmed.
+    /// True if ValidateVolumeCapabilities confirmed.
     Confirmed(bool),
     /// capacity_bytes after an expansion, and whether the node has to do something yet.
     Grown(i64, bool),
-    /// What a workload found in each place, and the bytes of the device if it is one.
+    /// The contents of each place that a workload read, and the size of the device in bytes if it is one.
     Read(BTreeMap<Slot, Found>, Option<u64>),
 }
 
-/// What a workload found in a place.
+/// The content of a place that a workload read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Found {
-    /// What was written with this stamp.
+    /// The write with this stamp.
     Stamp(Stamp),
-    /// The same, which says of itself that it was written to this volume.
+    /// The write with this stamp, in a block that names this volume.
     Of(Id, Stamp),
-    /// Nothing.
+    /// Zeros, or no file.
     Empty,
     /// The beginning of a write.
     Cut,
@@ -169,7 +169,7 @@ pub enum Found {
     Mixed,
     /// A write with other bytes in it.
     Damaged,
-    /// What nobody wrote in this sequence.
+    /// Data that was not written in this sequence.
     Strange,
 }
 
@@ -210,7 +210,8 @@ impl fmt::Display for Found {
 /// A moment in seconds and nanoseconds.
 pub type Moment = (i64, i32);
 
-/// Whether two times mean the same moment: a driver may keep it in whole seconds and tell it more exactly at first.
+/// Returns true if two times mean one moment: a driver may keep it in whole seconds and report it more exactly at
+/// first.
 pub fn is_same_moment(one: Option<Moment>, other: Option<Moment>) -> bool {
     let nanoseconds = |(seconds, nanos): Moment| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     match (one, other) {
@@ -224,7 +225,7 @@ pub(crate) fn moment_text(moment: Option<Moment>) -> String {
     wire::moment(moment.map(|(seconds, nanos)| Timestamp { seconds, nanos }).as_ref())
 }
 
-/// What the driver says of a snapshot.
+/// The facts of a snapshot in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SnapshotFacts {
     /// snapshot_id; `None` if it was empty.
@@ -256,21 +257,21 @@ impl SnapshotFacts {
     }
 }
 
-/// What the driver says when something was done with a snapshot.
+/// The content of a successful answer about a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SnapshotResponse {
-    /// Nothing but OK.
+    /// An OK without content.
     Nothing,
-    /// What CreateSnapshot and GetSnapshot say, and ListSnapshots of a snapshot that is in the list.
+    /// The answer of CreateSnapshot or GetSnapshot, or the entry of ListSnapshots.
     Seen(SnapshotFacts),
-    /// What ListSnapshots says of a snapshot that is on none of its pages.
+    /// The snapshot is on no page of ListSnapshots.
     Unlisted {
-        /// How many pages there were.
+        /// The number of pages.
         pages: u32,
     },
 }
 
-/// What the driver says of a group snapshot.
+/// The facts of a group snapshot in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GroupFacts {
     /// group_snapshot_id; `None` if it was empty.
@@ -283,36 +284,33 @@ pub struct GroupFacts {
     pub members: BTreeMap<Id, SnapshotFacts>,
 }
 
-/// What the driver says when something was done with a group snapshot.
+/// The content of a successful answer about a group snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GroupResponse {
-    /// Nothing but OK.
+    /// An OK without content.
     Nothing,
-    /// What CreateVolumeGroupSnapshot and GetVolumeGroupSnapshot say.
+    /// The answer of CreateVolumeGroupSnapshot or GetVolumeGroupSnapshot.
     Seen(GroupFacts),
 }
 
-/// What the driver says when a call was done.
+/// The content of a successful answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// Of a volume.
     Volume(VolumeResponse),
-    /// Of a snapshot.
     Snapshot(SnapshotResponse),
-    /// Of a group snapshot.
     Group(GroupResponse),
-    /// Of all volumes.
+    /// A list of volumes.
     Volumes(Listed<VolumeResponse>),
-    /// Of all snapshots.
+    /// A list of snapshots.
     Snapshots(Listed<SnapshotResponse>),
 }
 
-/// All pages of a list, as far as they are about objects of the run.
+/// All pages of a list, with the entries about objects of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed<S> {
-    /// How many pages there were.
+    /// The number of pages.
     pub pages: u32,
-    /// What was in them.
+    /// The entries by id.
     pub entries: BTreeMap<Id, S>,
 }
 
@@ -336,7 +334,7 @@ mod tests {
             accessible_topology: zones.map(segments).to_vec(),
             ..Default::default()
         };
-        let facts = |zones| VolumeFacts::new(&volume(zones), None, SourceTold::LeftOut);
+        let facts = |zones| VolumeFacts::new(&volume(zones), None, SourceReported::LeftOut);
         assert_eq!(facts(["a", "b"]), facts(["b", "a"]));
         assert_ne!(facts(["a", "b"]).topology, facts(["a", "c"]).topology);
     }

@@ -1,4 +1,4 @@
-//! Applying: the state after a call was done. What the answer told is taken over; if nobody heard it, it is not known.
+//! Applies a call: the state after it was done, with the facts of the answer. Facts that were not heard stay unknown.
 
 use super::answer::{GroupResponse, SnapshotFacts, SnapshotResponse, VolumeFacts, VolumeResponse};
 use super::bytes::{Bytes, Write as Written};
@@ -26,7 +26,7 @@ pub(super) fn volume(
         }
         (DeleteVolume { .. }, Some(id)) => volume.delete(id, around.fades_until()),
         (_, Some(id)) => {
-            // What is written goes to whichever of two volumes of that id is mounted.
+            // A write goes to whichever of two volumes of that id is mounted.
             let said = said.filter(|_| !volume.is_left_in_use(id));
             if let Some(life) = volume.find_mut(id) {
                 change(life, call, said);
@@ -60,7 +60,7 @@ fn made(wanted: &CreateSpec, around: &CallContext) -> VolumeLife {
     VolumeLife { bytes: copied.cloned().unwrap_or_default(), ..VolumeLife::new(wanted.clone()) }
 }
 
-/// Takes over what the first answer about a volume says.
+/// Takes over the facts of the first answer about a volume.
 fn learn(life: &mut VolumeLife, facts: &VolumeFacts) {
     life.id = life.id.or(facts.id);
     life.names_size |= facts.capacity_bytes != 0;
@@ -70,10 +70,10 @@ fn learn(life: &mut VolumeLife, facts: &VolumeFacts) {
         life.size_bytes = facts.capacity_bytes;
         life.room_bytes = life.room_bytes.max(facts.capacity_bytes);
     }
-    life.told.get_or_insert_with(|| (facts.context.clone(), facts.topology.clone()));
+    life.reported.get_or_insert_with(|| (facts.context.clone(), facts.topology.clone()));
 }
 
-/// What a call changes about a volume that exists.
+/// Applies a call to a volume that exists.
 fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse>) {
     use VolumeCall::*;
     match *call {
@@ -100,11 +100,11 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
                 life.size_bytes = 0;
             }
             if let Some(VolumeResponse::Grown(bytes, on_node)) = said {
-                // A size that the request rules out is reported, and not believed: the volume may have the size that it had, the one that
-                // was requested, or any other.
+                // A size that the request rules out is reported, but not believed: the volume may have the earlier
+                // size, the requested one, or any other.
                 let is_believed = *bytes >= before_bytes && size.may_grow_to(before_bytes, *bytes);
                 life.size_bytes = if is_believed { *bytes } else { 0 };
-                // What the node has to do yet, other calls show, and what is in use may grow when it is used again.
+                // Other calls show what the node still has to do, and a volume in use may grow when it is used again.
                 if is_believed && !on_node && !life.is_in_use() && *bytes > life.room_bytes {
                     (life.room_bytes, life.was_expanded) = (*bytes, true);
                 }
@@ -147,7 +147,7 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
                 _ => life.bytes.blur(slot),
             }
         }
-        // What is left makes or deletes it, or only looks.
+        // All other calls make or delete it, or only look.
         _ => {}
     }
 }
@@ -163,7 +163,7 @@ pub(super) fn snapshot(
     let life = match call {
         CreateSnapshot { volume, .. } => {
             let life = snapshot.life.get_or_insert_with(|| cut(*volume, around.bytes.get(volume)));
-            // Of another volume's snapshot nothing is learnt of this one.
+            // The answer about a snapshot of another volume contains no facts about this one.
             (life.volume == *volume).then_some(life)
         }
         DeleteSnapshot { snapshot: id } => {

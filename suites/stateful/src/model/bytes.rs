@@ -1,11 +1,11 @@
-//! What is in a volume, as far as it is known.
+//! The known content of a volume.
 
 use std::collections::BTreeMap;
 
 use super::answer::Found;
 use super::names::{Id, Slot, Stamp};
 
-/// What was last written to each place; `None` where a write may or may not have come through.
+/// The last write to each place; `None` if a write may have come through or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bytes(BTreeMap<Slot, Option<Write>>);
 
@@ -14,7 +14,7 @@ pub struct Bytes(BTreeMap<Slot, Option<Write>>);
 pub struct Write {
     /// The volume, which copies have it from.
     pub volume: Id,
-    /// Which write.
+    /// The stamp of the write.
     pub stamp: Stamp,
 }
 
@@ -24,12 +24,12 @@ impl Bytes {
         self.0.insert(slot, Some(write));
     }
 
-    /// Enters a write of which nobody knows how far it came.
+    /// Enters a write of unknown extent.
     pub fn blur(&mut self, slot: Slot) {
         self.0.insert(slot, None);
     }
 
-    /// Keeps what is the same in both.
+    /// Keeps the places that are equal in both.
     #[must_use]
     pub fn common(mut self, other: &Bytes) -> Bytes {
         for slot in other.0.keys() {
@@ -49,7 +49,7 @@ impl Bytes {
         written.find(|(slot, write)| found.get(slot).and_then(|found| found.stamp()) != Some(write.stamp))
     }
 
-    /// Whether anything was ever written to a place.
+    /// Returns true if anything was ever written to a place.
     pub fn has(&self, slot: Slot) -> bool {
         self.0.contains_key(&slot)
     }

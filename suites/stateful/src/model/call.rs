@@ -1,4 +1,4 @@
-//! What an orchestrator can do: the RPCs with what matters of their requests, and what workloads do with volumes.
+//! The calls of an orchestrator: the RPCs with the relevant parts of their requests, and the work of workloads.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ use super::conflicts::{
 };
 use super::names::{Id, Name, Node, Slot, Stamp, Target};
 
-/// How a volume is used: the essence of a VolumeCapability.
+/// The access type and mode in which a volume is used: the essence of a VolumeCapability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
-    /// As a file system or as a device.
+    /// The access type: a file system or a device.
     pub access: AccessType,
-    /// By whom.
+    /// The access mode.
     #[serde(with = "mode")]
     pub mode: Mode,
 }
@@ -31,17 +31,17 @@ pub const MODES_FOR_MANY_NODES: [Mode; 3] =
     [Mode::MultiNodeReaderOnly, Mode::MultiNodeSingleWriter, Mode::MultiNodeMultiWriter];
 
 impl Usage {
-    /// Whether several nodes may have it at once.
+    /// Returns true if several nodes may use it at once.
     pub fn is_for_many_nodes(self) -> bool {
         MODES_FOR_MANY_NODES.contains(&self.mode)
     }
 
-    /// Whether several workloads on a node may have it at once.
+    /// Returns true if several workloads on a node may use it at once.
     pub fn is_for_many_workloads(self) -> bool {
         self.is_for_many_nodes() || self.mode == Mode::SingleNodeMultiWriter
     }
 
-    /// Whether nobody writes.
+    /// Returns true if all its users only read.
     pub fn is_for_readers(self) -> bool {
         matches!(self.mode, Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
     }
@@ -73,9 +73,9 @@ mod mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Size {
-    /// At least.
+    /// The smallest size.
     pub required_bytes: i64,
-    /// At most.
+    /// The largest size; 0 means that there is no limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub limit_bytes: i64,
 }
@@ -94,24 +94,24 @@ impl fmt::Display for Size {
 }
 
 impl Size {
-    /// At least so many bytes.
+    /// A size of at least this many bytes.
     pub fn at_least(required_bytes: i64) -> Size {
         Size { required_bytes, limit_bytes: 0 }
     }
 
-    /// Whether a size lies within.
+    /// Returns true if a size lies within.
     pub fn contains(self, bytes: i64) -> bool {
         bytes >= self.required_bytes && (self.limit_bytes == 0 || bytes <= self.limit_bytes)
     }
 
-    /// True if an expansion to this size may leave a volume of `before_bytes` with so many bytes. A volume that already exceeds the
-    /// limit keeps its size.
+    /// Returns true if an expansion to this size may leave a volume of `before_bytes` with `bytes`. A volume that
+    /// already exceeds the limit keeps its size.
     pub fn may_grow_to(self, before_bytes: i64, bytes: i64) -> bool {
         bytes >= self.required_bytes && (self.limit_bytes == 0 || bytes <= self.limit_bytes.max(before_bytes))
     }
 }
 
-/// What a volume is made with: the essence of a CreateVolumeRequest.
+/// The properties that a volume is made with: the essence of a CreateVolumeRequest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CreateSpec {
@@ -119,10 +119,10 @@ pub struct CreateSpec {
     pub size: Size,
     /// volume_capabilities.
     pub usage: Usage,
-    /// Which of the configured sets of parameters.
+    /// The number of a configured set of parameters.
     #[serde(default)]
     pub parameters: u8,
-    /// Which of the configured sets of mutable_parameters.
+    /// The number of a configured set of mutable_parameters.
     #[serde(default)]
     pub mutable_parameters: u8,
     /// The volume, snapshot or member of a group snapshot that it is a copy of.
@@ -137,16 +137,16 @@ impl CreateSpec {
     }
 }
 
-/// Something that an orchestrator does.
+/// A call of an orchestrator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// With a volume.
+    /// A call about a volume.
     Volume(VolumeCall),
-    /// With a snapshot.
+    /// A call about a snapshot.
     Snapshot(SnapshotCall),
-    /// With a group snapshot.
+    /// A call about a group snapshot.
     Group(GroupCall),
-    /// With everything of a kind.
+    /// A call about all objects of a kind.
     List(List),
 }
 
@@ -168,7 +168,7 @@ impl From<GroupCall> for Call {
     }
 }
 
-/// What a call goes by.
+/// The name or id by which a call names its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A name, which may not belong to anything yet.
@@ -195,7 +195,7 @@ impl Subject {
     }
 }
 
-/// What a call goes by, to be changed.
+/// A mutable reference to the name or id by which a call names its object.
 #[derive(Debug)]
 pub(crate) enum SubjectMut<'a> {
     Name(&'a mut Name),
@@ -226,7 +226,7 @@ impl<'a> From<&'a mut Id> for SubjectMut<'a> {
     }
 }
 
-/// A field of a call, as far as it says where the call is done.
+/// A field of a call that says where the call is done.
 enum Part<'a> {
     Node(&'a mut Node),
     Target(&'a mut Target),
@@ -305,12 +305,12 @@ macro_rules! calls {
                 match self { $($calls::$call { .. } => calls!(@method $call $($rpc)?),)* }
             }
 
-            /// What it goes by.
+            /// The name or id by which it names its object.
             pub fn subject(&self) -> Subject {
                 match self { $($calls::$call { $subject, .. } => (*$subject).into(),)* }
             }
 
-            /// The same, to be changed.
+            /// A mutable reference to the name or id by which it names its object.
             pub(crate) fn subject_mut(&mut self) -> SubjectMut<'_> {
                 match self { $($calls::$call { $subject, .. } => $subject.into(),)* }
             }
@@ -320,7 +320,7 @@ macro_rules! calls {
                 match self { $($calls::$call { $subject: _, $($field),* } => place([$($field.part()),*]),)* }
             }
 
-            /// What of its object it changes and looks at.
+            /// The parts of its object that it changes and looks at.
             pub(super) fn footprint(&self) -> Footprint {
                 match self {
                     $($calls::$call { $subject, $($field),* } => {
@@ -333,7 +333,7 @@ macro_rules! calls {
     };
     (@names $calls:ident { $($(#[$about:meta])* $call:ident $($rpc:literal)? { $($fields:tt)* } => $footprint:expr;)* }) => {
         impl $calls {
-            /// Those that are made, as they are called in files.
+            /// The names of the calls in files.
             pub(super) const NAMES: &'static [&'static str] = &[$(stringify!($call)),*];
         }
     };
@@ -342,20 +342,20 @@ macro_rules! calls {
 }
 
 calls! {
-    /// Something that is done to one volume, or with it.
+    /// A call about one volume.
     VolumeCall {
         CreateVolume { name: Name, wanted: CreateSpec } => changes(ALL, ALL);
         DeleteVolume { volume: Id } => changes(ALL, ALL);
         ControllerPublishVolume { volume: Id, node: Node, usage: Usage, readonly: bool } =>
             changes(attached(*node), LIFE | ATTACHMENTS | CONFIRMED);
-        /// From all nodes, if none is named.
+        /// The call detaches the volume from all nodes if none is named.
         ControllerUnpublishVolume { volume: Id, node: Option<Node> } => match node {
             Some(node) => changes(attached(*node), LIFE | staged(*node) | published(*node)),
             None => changes(ATTACHMENTS, ALL),
         };
-        ValidateVolumeCapabilities { volume: Id, usage: Usage } => looks(LIFE | ATTACHMENTS).and_tells(CONFIRMED);
+        ValidateVolumeCapabilities { volume: Id, usage: Usage } => looks(LIFE | ATTACHMENTS).and_reveals(CONFIRMED);
         ControllerGetVolume { volume: Id } => looks(LIFE | SIZE | ATTACHMENTS);
-        // In use is what any node has.
+        // A volume is in use if any node has it.
         ControllerExpandVolume { volume: Id, size: Size } => changes(SIZE, ALL);
         ControllerModifyVolume { volume: Id, mutable_parameters: u8 } => changes(PARAMETERS, LIFE);
         ControllerGetVolumeHealth { volume: Id } => looks(ALL);
@@ -371,37 +371,37 @@ calls! {
         Write "write" { volume: Id, node: Node, target: Target, slot: Slot, stamp: Stamp } => changes(BYTES, ALL);
         /// A workload reads everything that was ever written.
         Read "read" { volume: Id, node: Node, target: Target } => looks(LIFE | BYTES | on(*node));
-        /// Somebody else takes the mount at a target away, or at the staging path if none is named.
+        /// Someone else removes the mount at a target, or at the staging path if none is named.
         Unmount "umount" { volume: Id, node: Node, target: Option<Target> } =>
             changes(staged(*node) | published(*node), LIFE | staged(*node) | published(*node));
     }
     said by others {
-        /// What a ListVolumes says of this volume.
+        /// The entry of this volume in ListVolumes.
         Listing "ListVolumes" { volume: Id } => looks(LIFE | SIZE | ATTACHMENTS);
-        /// What a ControllerListVolumeHealth says of this volume.
+        /// The entry of this volume in ControllerListVolumeHealth.
         HealthListing "ControllerListVolumeHealth" { volume: Id } => looks(LIFE);
-        /// What the making of a copy says of its source.
+        /// The evidence about a volume in the making of a copy of it.
         Copying "copy" { volume: Id } => looks(LIFE);
     }
 }
 
 calls! {
-    /// Something that is done to one snapshot, or with it.
+    /// A call about one snapshot.
     SnapshotCall {
         CreateSnapshot { name: Name, volume: Id } => changes(ALL, ALL);
         DeleteSnapshot { snapshot: Id } => changes(ALL, ALL);
         GetSnapshot { snapshot: Id } => looks(ALL);
     }
     said by others {
-        /// What a ListSnapshots says of this snapshot.
+        /// The entry of this snapshot in ListSnapshots.
         Listing "ListSnapshots" { snapshot: Id } => looks(ALL);
-        /// What the making of a copy says of its source.
+        /// The evidence about a snapshot in the making of a copy of it.
         Copying "copy" { snapshot: Id } => looks(ALL);
     }
 }
 
 calls! {
-    /// Something that is done to one group snapshot, or with it.
+    /// A call about one group snapshot.
     GroupCall {
         CreateVolumeGroupSnapshot { name: Name, volumes: Vec<Id> } => changes(ALL, ALL);
         DeleteVolumeGroupSnapshot { group: Id } => changes(ALL, ALL);
@@ -410,12 +410,12 @@ calls! {
         DeleteMember "DeleteSnapshot" { group: Id, member: Id } => changes(ALL, ALL);
     }
     said by others {
-        /// What the making of a copy says of its source.
+        /// The evidence about a group in the making of a copy of it.
         Copying "copy" { group: Id } => looks(ALL);
     }
 }
 
-/// A list of everything of a kind, all pages of it.
+/// A list of all objects of a kind, with all its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum List {
     /// ListVolumes.
@@ -439,7 +439,7 @@ impl List {
         }
     }
 
-    /// Those that the driver advertises.
+    /// The lists that the driver advertises.
     pub fn offered(profile: &DriverProfile) -> impl Iterator<Item = List> {
         let is_promised = |list: &List| {
             Facts::named(list.method())
@@ -448,12 +448,12 @@ impl List {
         List::ALL.into_iter().filter(is_promised)
     }
 
-    /// Whether what exists and is not in it is missing.
+    /// Returns true if every existing object has to be in the list.
     pub(crate) fn is_complete(self) -> bool {
         self != List::VolumeHealth
     }
 
-    /// What it says of a volume.
+    /// The part of the list that is about a volume.
     pub(crate) fn of_volume(self, volume: Id) -> VolumeCall {
         match self {
             List::Volumes | List::Snapshots => VolumeCall::Listing { volume },
@@ -463,7 +463,7 @@ impl List {
 }
 
 impl Call {
-    /// What it goes by, unless it is about all objects of a kind.
+    /// The name or id by which it names its object, unless it is about all objects of a kind.
     pub fn subject(&self) -> Option<Subject> {
         match self {
             Call::Volume(call) => Some(call.subject()),
@@ -473,7 +473,7 @@ impl Call {
         }
     }
 
-    /// What it copies.
+    /// The objects that it copies.
     pub fn sources(&self) -> Vec<Id> {
         self.clone().sources_mut().into_iter().map(|id| *id).collect()
     }
@@ -495,7 +495,7 @@ impl Call {
     }
 }
 
-/// The RPC and what tells the call from others in a story: `NodePublishVolume v1 on node 1 at 1`.
+/// The RPC with the parts that distinguish the call in a report: `NodePublishVolume v1 on node 1 at 1`.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.method())?;
@@ -551,19 +551,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_told_in_one_line() {
+    fn a_call_is_described_in_one_line() {
         let volume = Name::volume(0).id(1);
         let usage = Usage { access: AccessType::Mount, mode: Mode::SingleNodeWriter };
         let (node, target) = (Node(0), Target(1));
         let wanted = CreateSpec::of(Size { required_bytes: 1, limit_bytes: 2 }, usage);
-        let told = |call| Call::Volume(call).to_string();
-        assert_eq!(told(VolumeCall::DeleteVolume { volume }), "DeleteVolume v1#2");
+        let described = |call| Call::Volume(call).to_string();
+        assert_eq!(described(VolumeCall::DeleteVolume { volume }), "DeleteVolume v1#2");
         assert_eq!(
-            told(VolumeCall::NodePublishVolume { volume, node, target, usage, readonly: true }),
+            described(VolumeCall::NodePublishVolume { volume, node, target, usage, readonly: true }),
             "NodePublishVolume v1#2 on node 1 at target 2 readonly"
         );
         assert_eq!(
-            told(VolumeCall::CreateVolume {
+            described(VolumeCall::CreateVolume {
                 name: Name::volume(0),
                 wanted: CreateSpec { source: Some(Name::snapshot(2).id(0)), ..wanted }
             }),

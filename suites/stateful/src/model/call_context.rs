@@ -1,4 +1,4 @@
-//! What is known beside the object that a call is about: of the driver, of the time, and of other objects.
+//! The facts beside the object of a call: about the driver, the time, and other objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ const MIB: i64 = 1 << 20;
 /// Time since the calls began.
 pub type Time = Duration;
 
-/// What the model is told of the driver and may ask of it.
+/// The facts about the driver that the model needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverProfile {
-    /// What the driver advertises.
+    /// The capabilities that the driver advertises.
     pub capabilities: BTreeSet<Capability>,
-    /// How long a deleted object may still be seen.
+    /// The time for which a deleted object may still be seen.
     pub settle: Duration,
-    /// Whether what is new may be missing from lists for a while.
+    /// True if new objects may be missing from lists for a while.
     pub lists_lag: bool,
-    /// Whether it was ended meanwhile, and may have forgotten what it answered.
+    /// True if it was ended meanwhile, and may have forgotten its answers.
     pub was_ended: bool,
     /// Ways to use volumes that CreateVolume is known to accept.
     pub usages: Vec<Usage>,
@@ -35,7 +35,7 @@ pub struct DriverProfile {
     pub larger_bytes: i64,
     /// Names of each kind that are used.
     pub names: u16,
-    /// Nodes.
+    /// The number of nodes.
     pub nodes: u8,
     /// Places on each node at which one volume is published.
     pub targets: u8,
@@ -43,36 +43,36 @@ pub struct DriverProfile {
     pub parameters: u8,
     /// Sets of mutable_parameters that volumes are made with or changed to.
     pub mutable_parameters: u8,
-    /// Faults that it has, as checks tell.
+    /// Its faults that checks have reported.
     pub known: Known,
 }
 
 impl DriverProfile {
-    /// Whether the driver advertises it.
+    /// Returns true if the driver advertises it.
     pub fn has(&self, capability: Capability) -> bool {
         self.capabilities.contains(&capability)
     }
 
-    /// Two sizes to expand volumes to, which orchestrators may ask for at the same time.
+    /// Two sizes for expanding volumes, which orchestrators may request in parallel.
     pub(crate) fn expansions(&self) -> [Size; 2] {
         let between = self.size_bytes.midpoint(self.larger_bytes);
         [self.larger_bytes, between - between % MIB].map(Size::at_least)
     }
 }
 
-/// Whether something exists, as far as it is known.
+/// States if something exists, as far as that is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Presence {
-    /// It does not.
+    /// It does not exist.
     No,
-    /// Nobody knows, or it is not ready, or a deletion may still be going on.
+    /// Unknown, or it is not ready, or a deletion may still be under way.
     #[default]
     Maybe,
-    /// It does.
+    /// It exists.
     Yes,
 }
 
-/// What is known beside the object that a call is about.
+/// The facts beside the object of a call.
 #[derive(Clone, Debug)]
 pub struct CallContext {
     /// The driver.
@@ -81,21 +81,22 @@ pub struct CallContext {
     pub invoked: Time,
     /// When it was answered; never, if it was not.
     pub returned: Time,
-    /// What it copies.
+    /// The existence of its source.
     pub source: Presence,
     /// The size that the driver has given for it; 0 if that is not known.
     pub source_bytes: i64,
-    /// Whether the volume that it copies may be in use.
+    /// True if the volume that it copies may be in use.
     pub source_in_use: bool,
-    /// Whether a source of that id was deleted before, so that it may be another one than a volume was copied from.
+    /// True if a source of that id was deleted before, so that this source may be another one than the volume was
+    /// copied from.
     pub source_came_again: bool,
     /// Snapshots or copies of what it is about.
     pub dependants: Presence,
     /// The other object that has the id which the driver gave.
     pub owner: Presence,
-    /// Whether a call about another object may still be going on.
+    /// True if a call about another object may still be under way.
     pub pending_elsewhere: bool,
-    /// What is in the volumes, snapshots and members that it copies.
+    /// The contents of the volumes, snapshots and members that it copies.
     pub bytes: BTreeMap<Id, Bytes>,
 }
 
@@ -117,7 +118,7 @@ impl CallContext {
         }
     }
 
-    /// Whether the same is known, but for the time.
+    /// Returns true if both have equal facts, except for the time.
     pub(super) fn is_like(&self, other: &CallContext) -> bool {
         let known = |around: &CallContext| {
             let source = (around.source, around.source_bytes, around.source_in_use, around.source_came_again);
@@ -126,7 +127,7 @@ impl CallContext {
         known(self) == known(other) && self.bytes == other.bytes
     }
 
-    /// Until when something that this call deleted may still be seen.
+    /// The time until which an object that this call deleted may still be seen.
     pub(super) fn fades_until(&self) -> Time {
         self.returned.saturating_add(self.profile.settle)
     }

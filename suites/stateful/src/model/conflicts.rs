@@ -1,4 +1,5 @@
-//! Which parts of an object a call changes or looks at, so that calls about different parts need not be tried in all orders.
+//! Compares the parts of an object that calls change or look at, so that calls about different parts need not be tried
+//! in all orders.
 
 use super::names::Node;
 
@@ -7,11 +8,11 @@ use super::names::Node;
 pub struct Footprint {
     changes: u64,
     sees: u64,
-    /// What the driver has and the model does not know until it has told it: nothing changes, and later answers have to agree.
-    tells: u64,
+    /// Facts that the model learns only from the answer: nothing changes, and later answers have to agree.
+    reveals: u64,
 }
 
-/// Whether there is a volume, and which.
+/// The existence of a volume.
 pub(super) const LIFE: u64 = 1;
 pub(super) const SIZE: u64 = 1 << 1;
 pub(super) const PARAMETERS: u64 = 1 << 2;
@@ -22,7 +23,7 @@ const NODES: u32 = 19;
 const FIRST_NODE: u32 = 5;
 /// The attachments to all nodes.
 pub(super) const ATTACHMENTS: u64 = ((1 << NODES) - 1) << FIRST_NODE;
-/// Everything.
+/// All parts.
 pub(super) const ALL: u64 = u64::MAX;
 
 pub(super) fn attached(node: Node) -> u64 {
@@ -44,28 +45,28 @@ pub(super) fn on(node: Node) -> u64 {
 
 /// A call that changes parts, depending on parts.
 pub(super) fn changes(parts: u64, sees: u64) -> Footprint {
-    Footprint { changes: parts, sees, tells: 0 }
+    Footprint { changes: parts, sees, reveals: 0 }
 }
 
 /// A call that only looks, at these parts.
 pub(super) fn looks(sees: u64) -> Footprint {
-    Footprint { changes: 0, sees, tells: 0 }
+    Footprint { changes: 0, sees, reveals: 0 }
 }
 
 impl Footprint {
-    /// The same with what the driver tells.
-    pub(super) fn and_tells(self, tells: u64) -> Footprint {
-        Footprint { tells, ..self }
+    /// Adds facts that the answer reveals.
+    pub(super) fn and_reveals(self, reveals: u64) -> Footprint {
+        Footprint { reveals, ..self }
     }
 
-    /// Whether nothing is changed.
+    /// Returns true if nothing is changed.
     pub(super) fn only_looks(self) -> bool {
         self.changes == 0
     }
 
-    /// Whether it may make a difference which of two calls comes first.
+    /// Returns true if the order of two calls may make a difference.
     pub(super) fn depends(self, other: Footprint) -> bool {
-        let (one, two) = (self.changes | self.tells, other.changes | other.tells);
+        let (one, two) = (self.changes | self.reveals, other.changes | other.reveals);
         one & (two | other.sees) != 0 || two & self.sees != 0
     }
 }

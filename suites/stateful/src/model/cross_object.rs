@@ -1,4 +1,4 @@
-//! What one object is told of others.
+//! Facts that the judgement of one object needs from others.
 
 use super::answer::{Answer, SnapshotResponse, VolumeResponse};
 use super::bytes::Bytes;
@@ -78,12 +78,12 @@ impl Model {
         around
     }
 
-    /// Whether there is something that has an id which an answer gives.
+    /// States if an object exists that has the id given in an answer.
     fn owner(&self, given: Option<Id>, span: Span) -> Presence {
         given.map_or(Presence::No, |id| self.presence(id, span.invoked))
     }
 
-    /// Whether something exists, and can be copied.
+    /// States if an object exists and can be copied.
     pub(super) fn presence(&self, id: Id, now: Time) -> Presence {
         let name = id.name.owner();
         if self.is_lost(name) {
@@ -97,7 +97,7 @@ impl Model {
         }
     }
 
-    /// Whether a volume or a snapshot has the id of one that was deleted.
+    /// Returns true if a volume or a snapshot has the id of one that was deleted.
     fn came_again(&self, id: Id) -> bool {
         fn is_again<T>(states: &[Named<T>], id: Id) -> bool {
             let was = |state: &Named<T>| state.fading.is_some_and(|fading| fading.id == Some(id));
@@ -110,7 +110,7 @@ impl Model {
         }
     }
 
-    /// Whether some node may use a volume.
+    /// Returns true if some node may use a volume.
     fn may_be_in_use(&self, id: Id) -> bool {
         let used =
             |volume: Volume| volume.is_left_in_use(id) || volume.life.is_some_and(|life| life.is_in_use());
@@ -118,7 +118,7 @@ impl Model {
             || (id.name.kind == ObjectKind::Volume && self.volume(id.name).into_iter().any(used))
     }
 
-    /// Whether there may be snapshots of a volume, or volumes made from it, or from a snapshot or a group.
+    /// States if there are snapshots of a volume, or volumes made from it, or from a snapshot or a group.
     fn dependants(&self, id: Id) -> Presence {
         let is_it = |source: Id| {
             source == id || (source.name.kind == ObjectKind::Member && source.name.owner() == id.name)
@@ -133,7 +133,7 @@ impl Model {
         if is_source || !self.lost.is_empty() { Presence::Maybe } else { Presence::No }
     }
 
-    /// What is in something, as far as it is the same in all states that are possible.
+    /// The content of an object, as far as all its possible states agree.
     fn bytes(&self, id: Id) -> Bytes {
         let name = id.name.owner();
         if self.is_lost(name) {
@@ -152,7 +152,7 @@ impl Model {
         known.into_iter().reduce(|one, other| one.common(&other)).unwrap_or_default()
     }
 
-    /// A copy that is perhaps being made has, or has not, what is written meanwhile.
+    /// Marks a place as unknown in copies that may be under way: they may or may not contain the write.
     pub(super) fn mark_copies_unknown(&mut self, volume: Id, slot: Slot) {
         let blur = |around: &mut CallContext| {
             if let Some(bytes) = around.bytes.get_mut(&volume) {
@@ -168,7 +168,7 @@ impl Model {
 fn presence<T: HasId>(states: &[Named<T>], id: Id, now: Time, is_ready: impl Fn(&T) -> bool) -> Presence {
     let of = |state: &Named<T>| match state.find(id, now) {
         Held::Here(life) if is_ready(life) => Presence::Yes,
-        // Perhaps it has that id, if nobody knows which it has.
+        // An object without a known id may have that one.
         Held::Gone if state.life.as_ref().is_none_or(|life| life.id().is_some()) => Presence::No,
         Held::Here(_) | Held::Fading | Held::Gone => Presence::Maybe,
     };

@@ -12,7 +12,7 @@ use tonic::Code;
 
 use super::answer::Answer;
 
-/// What a driver may answer to a call in one certain state.
+/// The answers that a driver may give to a call in one certain state.
 #[derive(Clone, Debug)]
 pub struct Expectation {
     rule: &'static Requirement,
@@ -23,7 +23,7 @@ pub struct Expectation {
     any_refusal: bool,
 }
 
-/// What is to be thought of OK.
+/// The judgement on OK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Done {
     Due,
@@ -51,7 +51,7 @@ pub fn must_be_refused(rule: &'static Requirement, code: Code, what: &'static st
     Expectation { rule, what, done: Done::Wrong, refusals: vec![best], any_refusal: false }
 }
 
-/// Nothing is said about the call: `rule` is the one that would apply otherwise.
+/// Permits any answer: `rule` is the one that would apply otherwise.
 pub fn anything(rule: &'static Requirement, what: &'static str) -> Expectation {
     Expectation { rule, what, done: Done::Permitted, refusals: Vec::new(), any_refusal: true }
 }
@@ -64,7 +64,7 @@ impl Expectation {
         self
     }
 
-    /// Only remarks on another code, because.
+    /// Only remarks on another code, for this reason.
     #[must_use]
     pub fn or_remark(mut self, code: Code, because: &'static str) -> Expectation {
         self.refusals.push(Refusal { code, because, tolerated: true });
@@ -85,7 +85,7 @@ impl Expectation {
         self
     }
 
-    /// Only remarks on it if it is done, because.
+    /// Only remarks on it if it is done, for this reason.
     #[must_use]
     pub fn or_done_remark(mut self, because: &'static str) -> Expectation {
         self.done = Done::Tolerated(because);
@@ -97,26 +97,26 @@ impl Expectation {
         self.rule
     }
 
-    /// Whether the call may take effect without breaking a rule that binds.
+    /// Returns true if the call may take effect without breaking a rule that binds.
     pub fn may_be_done(&self) -> bool {
         self.done != Done::Wrong || !self.rule.is_binding()
     }
 
-    /// What is to be thought of an answer; what it says is judged apart.
+    /// Judges the code of an answer; its content is judged elsewhere.
     pub fn of<S>(&self, method: &str, answer: &Answer<S>) -> Finding {
         match answer {
             Answer::Unknown => Finding::Fits,
             Answer::Done(_) => self.of_done(method),
             Answer::Refused(code) if is_not_now(method, *code) => Finding::Fits,
             Answer::Refused(code) => self.of_refusal(method, *code),
-            // That something is pending can be wrong; that the back end is busy or full can not.
+            // ABORTED can be wrong, if nothing is pending. A busy or full back end is never wrong.
             Answer::PutOff(Code::Aborted) => self.of_refusal(method, Code::Aborted),
             Answer::PutOff(_) => Finding::Fits,
         }
     }
 
     fn of_done(&self, method: &str) -> Finding {
-        // What was done although it had to be refused may have changed anything.
+        // A call that should have been refused may have changed anything.
         let breach = |message| Breach { message, leaves_doubt: true, ..self.breach(Code::Ok) };
         match self.done {
             Done::Due | Done::Permitted => Finding::Fits,
@@ -159,13 +159,13 @@ impl Expectation {
     }
 }
 
-/// How a call was refused; what comes of a workload has no code of the protocol.
+/// Describes a refusal; a workload's error has no code of the protocol.
 fn refused(method: &str, code: Code) -> String {
     let is_call = RPCS.iter().any(|rpc| rpc.method == method);
     if is_call { code_name(code).to_owned() } else { workload_error(code).to_owned() }
 }
 
-/// What a workload met, which the model keeps as a code.
+/// The error of a workload, which the model keeps as a code.
 pub(crate) fn workload_error(code: Code) -> &'static str {
     match code {
         Code::PermissionDenied => "no permission",
@@ -191,10 +191,10 @@ impl fmt::Display for Expectation {
     }
 }
 
-/// What is to be thought of an answer.
+/// The judgement on an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// Nothing.
+    /// The answer is right.
     Fits,
     /// Worth a remark: a recommendation not kept, or an answer that is only tolerated.
     UnusualInput(Breach),
@@ -203,7 +203,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// The same of a call that met another one, for which there is a recommendation only.
+    /// The finding on a call that met another one, for which there is only a recommendation.
     #[must_use]
     pub fn beside_another_call(self) -> Finding {
         match self {
@@ -214,7 +214,7 @@ impl Finding {
         }
     }
 
-    /// The same where nothing is said of it, so that it is only remarked on.
+    /// The finding as a remark, because the specification does not say what is right.
     #[must_use]
     pub(super) fn remarked(self) -> Finding {
         match self {
@@ -225,7 +225,7 @@ impl Finding {
         }
     }
 
-    /// The same, after which nobody knows what the driver keeps.
+    /// The finding, with the state of the driver unknown afterwards.
     #[must_use]
     pub(super) fn in_doubt(mut self) -> Finding {
         let breaches = match &mut self {
@@ -237,7 +237,7 @@ impl Finding {
         self
     }
 
-    /// The same, where nobody is in doubt what the driver keeps.
+    /// The finding, with the state of the driver known afterwards.
     #[must_use]
     pub(super) fn without_doubt(mut self) -> Finding {
         if let Finding::Wrong(breaches) = &mut self {
@@ -246,7 +246,7 @@ impl Finding {
         self
     }
 
-    /// The same of a call that may be answered wrongly, as long as that leaves no doubt.
+    /// The finding on a call that may be answered wrongly, as long as that leaves no doubt about the state.
     #[must_use]
     pub(super) fn excused(self) -> Finding {
         match self {
@@ -257,7 +257,7 @@ impl Finding {
         }
     }
 
-    /// The same of a driver some of whose faults are known: what is known is tolerated, unless it leaves doubt.
+    /// The finding on a driver with these known faults: they are tolerated, unless they leave doubt about the state.
     #[must_use]
     pub(super) fn beside(self, known: &Known) -> Finding {
         let Finding::Wrong(mut breaches) = self else { return self };
@@ -268,7 +268,7 @@ impl Finding {
         }
     }
 
-    /// Both.
+    /// Combines two findings.
     #[must_use]
     pub fn and(self, other: Finding) -> Finding {
         match (self, other) {
@@ -285,38 +285,38 @@ impl Finding {
 /// A rule that was not kept, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breach {
-    /// Which rule.
+    /// The rule.
     pub rule: &'static Requirement,
-    /// What is wrong, as one sentence.
+    /// The violation, as one sentence.
     pub message: String,
-    /// What a right driver says.
+    /// The answer of a right driver.
     pub expected: String,
-    /// What this driver said.
+    /// The answer of this driver.
     pub actual: String,
     /// The code, where a rejection is what is wrong.
     pub code: Option<Code>,
-    /// Whether nobody knows after it what the driver keeps.
+    /// True if the state of the driver is unknown afterwards.
     pub leaves_doubt: bool,
     /// The damage that it proves, if any.
     pub damage: Option<Damage>,
 }
 
 impl Breach {
-    /// As grave as the rule is.
+    /// A finding with the severity of the rule.
     pub fn weighed(self) -> Finding {
         if self.rule.is_binding() { Finding::Wrong(vec![self]) } else { Finding::UnusualInput(self) }
     }
 
-    /// The rejection that is wrong, if one is: what is said of it begins with the RPC.
+    /// The rejection that is wrong, if one is. Its message begins with the RPC.
     fn refused(&self) -> Option<(Rpc, Code)> {
         let method = self.message.split(' ').next()?;
         let rpc = RPCS.iter().find(|rpc| rpc.method == method)?;
         Some((*rpc, self.code?))
     }
 
-    /// What tells it from others.
+    /// The key that distinguishes it from other faults.
     pub fn fault(&self) -> FaultKey {
-        // That calls get in each other's way is one fault, whichever they are.
+        // Calls that disturb each other are one fault, whichever calls they are.
         let what = match self.rule == &req::GEN_CONC_003 {
             true => FaultKey::BESIDE_ANOTHER_CALL.to_owned(),
             false => self.failure(),
@@ -324,7 +324,7 @@ impl Breach {
         FaultKey { rule: self.rule.id, what }
     }
 
-    /// What is wrong, with the code, whichever rule it breaks.
+    /// Describes the failure, with the code, whichever rule it breaks.
     pub(crate) fn failure(&self) -> String {
         let code = self.code.map_or(String::new(), |code| format!(" as {}", code_name(code)));
         format!("{}{code}", self.message)
@@ -340,12 +340,13 @@ impl From<Breach> for Violation {
     }
 }
 
-/// The faults of a driver that were told, with the checks that tell them: from then on it is judged as one that has them.
+/// The faults of a driver that were reported, with the checks that report them. The driver is judged as one that has
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known(BTreeMap<FaultKey, String>);
 
 impl Known {
-    /// Whether this is one of them.
+    /// Returns true if this is a known fault.
     pub fn has(&self, breach: &Breach) -> bool {
         !self.0.is_empty() && self.0.contains_key(&breach.fault())
     }
@@ -357,7 +358,7 @@ impl Known {
         }
     }
 
-    /// The check that tells it, if one does.
+    /// The check that reports it, if one does.
     pub fn reported_by(&self, breach: &Breach) -> Option<&String> {
         self.0.get(&breach.fault())
     }
@@ -408,9 +409,9 @@ mod tests {
         assert_eq!(found(&derived, Answer::Refused(Code::InvalidArgument)), "odd");
     }
 
-    /// FAILED_PRECONDITION would be taken for an answer of the driver's.
+    /// Otherwise FAILED_PRECONDITION would look like an answer of the driver.
     #[test]
-    fn what_a_workload_meets_is_not_told_as_a_code() {
+    fn a_workload_error_is_not_described_as_a_code() {
         let actual = |method, code| {
             let expectation = must(&req::NODE_PUBLISH_027, "take what a workload writes");
             match expectation.of(method, &Answer::<()>::Refused(code)) {
@@ -449,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_told() {
+    fn the_list_is_written_out() {
         let expectation = must(&req::MSG_VOLSOURCE_006, "make a clone")
             .or(Code::FailedPrecondition, "the source may be in use")
             .or_any_refusal();

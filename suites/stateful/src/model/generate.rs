@@ -1,8 +1,7 @@
-//! Generation: what an orchestrator may do now.
+//! Generation: the calls that an orchestrator may make now.
 //!
-//! An [`Op`] says only what kind of thing is to be done and leaves open with which object, so that it keeps a meaning when
-//! a shrinker takes away what came before it. [`generate`] makes a call of it: one of those that the state permits, the
-//! same one for the same state.
+//! An [`Op`] names only a kind of call and leaves open its object, so that it keeps a meaning when a shrinker removes
+//! earlier calls. [`generate`] turns it into one of the calls that the state permits, always one call for one state.
 
 mod sizes;
 
@@ -21,20 +20,19 @@ use super::{Model, Object};
 /// Places in a volume that are written to.
 pub(crate) const SLOTS: u8 = 4;
 
-/// How often each set of parameters but the first is chosen, beside sizes.
+/// The weight of each set of parameters but the first, relative to sizes.
 const OTHER_PARAMETERS_WEIGHT: usize = 4;
 
-/// Something to do.
+/// A kind of call to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// What.
+    /// The kind of call.
     pub verb: Verb,
-    /// With which of the objects and in which of the ways that come into question, counted round and round.
+    /// The choice of an object and a way among those that are possible, modulo their number.
     pub pick: u32,
 }
 
-/// A sequence of such things to do with a driver, as far as it has what they take; it shrinks to fewer, and to earlier
-/// objects.
+/// A sequence of such calls for a driver with these abilities. It shrinks to fewer calls, and to earlier objects.
 pub fn ops(
     profile: &DriverProfile,
     verbs: &[Verb],
@@ -58,17 +56,17 @@ macro_rules! verbs {
             /// All of them.
             pub const ALL: [Verb; [$(Verb::$verb),*].len()] = [$(Verb::$verb),*];
 
-            /// How often it is chosen, beside others.
+            /// The weight of the verb among all.
             fn weight(self) -> usize {
                 match self { $(Verb::$verb => $weight,)* }
             }
 
-            /// Whether the driver has what it takes.
+            /// Returns true if the driver has the capabilities that it needs.
             pub fn is_enabled(self, profile: &DriverProfile) -> bool {
                 match self { $(Verb::$verb => true $($(&& profile.has(Capability::$capability))+)?,)* }
             }
 
-            /// What has to be done before, where it cannot be done yet.
+            /// The step that has to be done before, if it cannot be done yet.
             fn before(self) -> Option<Verb> {
                 match self { $(Verb::$verb => None$(.or(Some(Verb::$before)))?,)* }
             }
@@ -118,9 +116,9 @@ verbs! {
     });
     NodeExpandVolume 1 needs NodeExpandVolume after NodePublishVolume =>
         |view| at_publications(view, |volume, life, node, target| {
-            // Of a volume that has told no size, the one that it was made with.
-            let told = (life.size_bytes > 0).then(|| Size::at_least(life.size_bytes));
-            let size = told.unwrap_or(life.wanted.size);
+            // A volume whose size is unknown is expanded to the size that it was made with.
+            let reported = (life.size_bytes > 0).then(|| Size::at_least(life.size_bytes));
+            let size = reported.unwrap_or(life.wanted.size);
             Some(VolumeCall::NodeExpandVolume { volume, node, target, size })
         });
     NodeGetVolumeStats 1 needs GetVolumeStats after NodePublishVolume => |view| at_publications(
@@ -148,7 +146,7 @@ verbs! {
         |view| each_group(view, |group, _| vec![GroupCall::GetVolumeGroupSnapshot { group }]);
     DeleteMember 1 needs CreateDeleteGetVolumeGroupSnapshot & CreateDeleteSnapshot after CreateVolumeGroupSnapshot =>
         |view| each_group(view, |group, life| {
-            // Without its last member a group could not be named any more.
+            // Without its last member, a group could not be named any more.
             let members = life.and_then(|life| life.members.as_ref()).filter(|members| members.len() > 1);
             let members = members.into_iter().flatten();
             members.map(|(member, _)| GroupCall::DeleteMember { group, member: *member }).collect()
@@ -183,7 +181,7 @@ pub fn generate(model: &Model, op: Op, nth: u32, now: Time) -> Option<Call> {
     (!chosen.is_empty()).then(|| chosen.swap_remove(pick as usize % chosen.len()))
 }
 
-/// A choice among so many, and what is left for further choices.
+/// A choice among this many, and the rest for further choices.
 fn divided(pick: u32, among: u32) -> (u32, u32) {
     let among = among.max(1);
     (pick % among, pick / among)
@@ -203,7 +201,7 @@ fn on_the_way(view: &View<'_>, verb: Verb, with: impl Fn(&Call) -> bool) -> Vec<
     Vec::new()
 }
 
-/// Whether a call changes something if it is done.
+/// Returns true if a call changes something if it is done.
 fn changes(model: &Model, call: &Call, now: Time) -> bool {
     fn changes<O: Object>(possible: Option<&StateSet<O>>, call: &O::Call, around: &CallContext) -> bool {
         let before = possible.map_or_else(|| Some(O::default()), |possible| possible.certain().cloned());
@@ -222,7 +220,7 @@ fn changes(model: &Model, call: &Call, now: Time) -> bool {
     }
 }
 
-/// What calls are chosen from.
+/// The state from which calls are chosen.
 struct View<'a> {
     model: &'a Model,
     profile: &'a DriverProfile,
@@ -319,7 +317,7 @@ fn new_wishes(view: &View<'_>) -> impl Iterator<Item = CreateSpec> {
     sized.into_iter().chain(others)
 }
 
-/// What may be asked for under a name that is taken: the same, most of the time, or something that differs in one way.
+/// The requests under a name that is taken: usually an equal one, or one that differs in one property.
 fn other_wishes<'a>(view: &View<'_>, life: &'a VolumeLife) -> impl Iterator<Item = CreateSpec> + use<'a> {
     let made = &life.wanted;
     let sizes = sizes::of_made_volume(view, life).into_iter().map(|size| CreateSpec { size, ..made.clone() });
@@ -352,9 +350,9 @@ fn copies(view: &View<'_>, sources: Vec<Id>) -> Vec<Call> {
 /// The room of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// As much as its source has, or more.
+    /// The size of its source, or more.
     AsSource,
-    /// As much as its source has, and no more.
+    /// Exactly the size of its source.
     Exactly,
     /// More than its source has.
     Larger,
@@ -373,7 +371,7 @@ impl Model {
         Some(CreateSpec { source: Some(source), ..CreateSpec::of(size, usage) })
     }
 
-    /// How large something is, as far as the driver has told.
+    /// The size of an object, if the driver has reported it.
     pub(super) fn size_of(&self, id: Id) -> Option<i64> {
         let of_volume = |id: Id| Some(certain(self.volumes.get(&id.name))?.life.as_ref()?.size_bytes);
         match id.name.kind {
@@ -394,7 +392,7 @@ impl Model {
 fn copy(view: &View<'_>, source: Id, usage: Usage) -> CreateSpec {
     let lives = view.model.volume(source.name).into_iter().filter_map(|volume| volume.life);
     let largest = lives.map(|life| life.size_bytes).max().unwrap_or_default();
-    // Of a snapshot only the driver knows how large it is; nothing here is larger than this.
+    // Only the driver knows the size of a snapshot; nothing here is larger than this.
     let bytes = if largest > 0 { largest } else { view.profile.larger_bytes.max(view.profile.size_bytes) };
     CreateSpec { source: Some(source), ..CreateSpec::of(Size::at_least(bytes), usage) }
 }
@@ -438,7 +436,7 @@ fn attach(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<Volume
                 None => continue,
             },
         };
-        // Of what is attached for reading only not much can be done.
+        // A volume that is attached for reading only permits few calls.
         let times = if there.is_some_and(|life| !life.attached.contains_key(&node)) { 5 } else { 1 };
         let call = VolumeCall::ControllerPublishVolume { volume, node, usage, readonly };
         calls.extend(std::iter::repeat_n(call, times));
@@ -474,7 +472,7 @@ fn modify(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<Volume
         .collect()
 }
 
-/// What comes next when nobody wants the volume any more.
+/// The next steps for a volume that is not needed any more.
 fn give_back(view: &View<'_>, volume: Id, life: &VolumeLife) -> Vec<VolumeCall> {
     let published = life.published.keys().map(|(node, target)| VolumeCall::NodeUnpublishVolume {
         volume,
@@ -498,7 +496,7 @@ fn give_back(view: &View<'_>, volume: Id, life: &VolumeLife) -> Vec<VolumeCall> 
     }
 }
 
-/// Whether the volume is on the node as far as the controller is concerned.
+/// Returns true if the volume is on the node as far as the controller is concerned.
 fn is_attached(view: &View<'_>, life: &VolumeLife, node: Node) -> bool {
     !view.profile.has(Capability::PublishUnpublishVolume) || life.attached.contains_key(&node)
 }
@@ -526,7 +524,7 @@ fn publish(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<Volum
         let usage = before.map_or(life.wanted.usage, |before| before.usage);
         let call = |readonly| VolumeCall::NodePublishVolume { volume, node, target, usage, readonly };
         let same = before.is_some_and(|before| before.readonly);
-        // Read-only there is nothing to be had of a volume that was never formatted.
+        // A volume that was never formatted cannot be published read-only.
         let other = (life.written || before.is_some()).then(|| call(!same));
         [call(same)].into_iter().chain(other)
     })
@@ -584,7 +582,7 @@ fn groups(view: &View<'_>, calls: impl Fn(Name, Option<&GroupLife>) -> Vec<Group
 fn create_group(view: &View<'_>) -> Vec<Call> {
     let volumes = volume_ids(view);
     groups(view, |name, there| {
-        // What a group is that has lost a member the specification does not say, so that nobody asks for it again.
+        // The specification does not say what a group is that has lost a member, so it is not requested again.
         if there.is_some_and(|life| life.thinned) {
             return Vec::new();
         }

@@ -35,7 +35,7 @@ impl Ids {
         (0..u16::try_from(count).unwrap_or(u16::MAX)).map(|nth| name.id(nth)).collect()
     }
 
-    /// What has an id, among these kinds.
+    /// Finds the object with an id, among these kinds.
     pub fn find(&self, kinds: &[ObjectKind], text: &str) -> Option<Id> {
         let names = self.0.keys().filter(|name| kinds.contains(&name.kind));
         names.into_iter().find_map(|name| self.find_under(*name, text))
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(ids.give(first, "b"), Some(first.id(1)));
         assert_eq!(ids.give(first, "a"), Some(first.id(0)));
         assert_eq!(ids.give(second, ""), None);
-        // One kind has nothing to do with another; within a kind an id stands for one thing.
+        // Objects of different kinds may share an id; within a kind, an id stands for one object.
         assert_eq!(ids.give(Name::snapshot(0), "a"), Some(Name::snapshot(0).id(0)));
         assert_eq!(ids.give(second, "a"), Some(first.id(0)));
         assert_eq!(ids.text(first.id(1)), Some("b"));

@@ -1,5 +1,5 @@
-//! What objects are called in the model: by number, since the ids that a driver gives differ from run to run, and "the
-//! first volume" still means something after the calls before it were left out.
+//! The names of objects in the model. They are numbers, since the ids that a driver gives differ from run to run, and
+//! "the first volume" still means something after earlier calls were left out.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -38,9 +38,9 @@ impl ObjectKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Name {
-    /// Of what.
+    /// The kind of the object.
     pub kind: ObjectKind,
-    /// Which, from zero.
+    /// The number, from zero.
     pub number: u16,
 }
 
@@ -49,9 +49,9 @@ pub struct Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Id {
-    /// Under which name.
+    /// The name that it has an id under.
     pub name: Name,
-    /// Which, from zero.
+    /// The number among the objects of this name, from zero.
     pub nth: u16,
 }
 
@@ -105,7 +105,7 @@ impl fmt::Display for Id {
     }
 }
 
-/// What ids mean that do not stand for the first thing of their name, a line each.
+/// Explains ids that do not stand for the first object of their name, a line each.
 pub(crate) fn legend(ids: impl Iterator<Item = Id>) -> Vec<String> {
     let later: BTreeSet<Id> = ids.filter(|id| id.nth > 0 && id.name.kind != ObjectKind::Member).collect();
     let line = |id: &Id| {
@@ -188,7 +188,7 @@ pub struct Node(pub u8);
 pub struct Target(pub u8);
 
 impl Target {
-    /// From here on, there is a directory at the path before a volume is published as a file system.
+    /// From this target on, a directory exists at the path before a volume is published as a file system.
     pub const WITH_A_DIRECTORY: Target = Target(2);
 }
 
@@ -209,7 +209,7 @@ impl fmt::Display for Target {
 #[serde(transparent)]
 pub struct Slot(pub u8);
 
-/// What was written, told from everything else that is ever written.
+/// Identifies a write among all writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Stamp(pub u32);

@@ -1,4 +1,4 @@
-//! What the sets of possible states ask of an object.
+//! The functions that sets of possible states need from an object.
 
 use std::fmt;
 use std::hash::Hash;
@@ -12,11 +12,11 @@ use super::names::Id;
 use super::state::{Group, Snapshot, Volume};
 use super::{apply, judge};
 
-/// One certain state of something that the driver keeps: what may be answered in it, and what it is afterwards.
+/// One certain state of an object that the driver keeps. It judges answers, and yields the next state.
 pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
-    /// What can be done with it.
+    /// The calls about it.
     type Call: Clone + fmt::Debug + PartialEq;
-    /// What is said when that is done.
+    /// The contents of successful answers.
     type Response: Clone + fmt::Debug + PartialEq;
 
     /// Judges: the answers that the driver may give.
@@ -25,31 +25,31 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
     /// Judges what is said when the call is done.
     fn weigh(&self, call: &Self::Call, said: &Self::Response, around: &CallContext) -> Finding;
 
-    /// Applies: the state once the call is done. Nobody heard what was said if `said` is `None`.
+    /// Applies: the state once the call is done. `said` is `None` if the answer was not heard.
     fn apply(&mut self, call: &Self::Call, said: Option<&Self::Response>, around: &CallContext);
 
     /// The states that this may be when such a call is made, this one among them.
     fn readings(&self, call: &Self::Call) -> Vec<Self>;
 
-    /// Whether an OK to this call shows that an earlier one without an answer will take effect no more: the work picks
-    /// up where it stood, and the opposite call undoes it.
+    /// Returns true if an OK to this call shows that an earlier one without an answer will not take effect any more:
+    /// repeated work is resumed where it stood, and the opposite call undoes it.
     fn settles(call: &Self::Call, earlier: &Self::Call) -> bool;
 
-    /// What of the object the call changes and looks at.
+    /// The parts of the object that the call changes and looks at.
     fn footprint(call: &Self::Call) -> Footprint;
 
-    /// Whether the call changes nothing.
+    /// Returns true if the call changes nothing.
     fn only_looks(call: &Self::Call) -> bool {
         Self::footprint(call).only_looks()
     }
 
-    /// Whether it may make a difference which of two calls comes first: one of them changes what the other one changes
-    /// or looks at.
+    /// Returns true if the order of two calls may make a difference: one of them changes what the other one changes or
+    /// looks at.
     fn depends(one: &Self::Call, other: &Self::Call) -> bool {
         Self::footprint(one).depends(Self::footprint(other))
     }
 
-    /// Whether it exists.
+    /// Returns true if it exists.
     fn is_there(&self) -> bool;
 
     /// True if it exists and is known to have another id than this one.
@@ -86,7 +86,7 @@ impl Object for Volume {
         use VolumeCall::*;
         match (call, earlier) {
             (CreateVolume { .. }, CreateVolume { .. }) => true,
-            // Nothing is done to a volume that is gone; a new one of its name may come to be.
+            // A volume that is gone stays gone; a new one may appear under its name.
             (DeleteVolume { volume }, earlier) => earlier.subject().id() == Some(*volume),
             (
                 ControllerPublishVolume { volume, node, .. }

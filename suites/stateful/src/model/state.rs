@@ -1,5 +1,5 @@
-//! What a driver keeps of one volume, snapshot or group snapshot: one state that it may certainly be in. What is not
-//! certain is a set of such states, in [`super::possible`].
+//! The state that a driver keeps of one volume, snapshot or group snapshot: one that is certain. An uncertain state is
+//! a set of such states, in [`super::possible`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,18 +9,18 @@ use super::call::{CreateSpec, Usage};
 use super::call_context::Time;
 use super::names::{Id, Node, Target};
 
-/// What is under one name: nothing, something, or something that is being deleted.
+/// The object under one name: none, one that exists, or one that is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Named<T> {
-    /// What there is.
+    /// The object that exists.
     pub life: Option<T>,
-    /// What there was until just now: deletion may go on in the background after OK.
+    /// The object that existed until just now: deletion may go on in the background after OK.
     pub fading: Option<Fading>,
-    /// Where volumes are that were deleted while they were in use, by their ids, which may come again.
+    /// The places of volumes that were deleted while they were in use, by their ids, which may come again.
     pub left: BTreeMap<Id, Places>,
 }
 
-/// Where a volume is: on which nodes, and at which of their paths.
+/// The nodes that a volume is on, and its paths there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Places {
     /// Nodes that it is published to by the controller.
@@ -37,12 +37,12 @@ impl Places {
     }
 }
 
-/// Something deleted that may still be seen for a while.
+/// A deleted object that may still be seen for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fading {
     /// Its id, if it was known.
     pub id: Option<Id>,
-    /// Until when.
+    /// The time until which it may be seen.
     pub until: Time,
 }
 
@@ -56,25 +56,25 @@ pub type Group = Named<GroupLife>;
 /// A volume that exists.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct VolumeLife {
-    /// Its id; `None` as long as no answer has told it.
+    /// Its id; `None` as long as no answer has contained it.
     pub id: Option<Id>,
-    /// What it was made with.
+    /// The properties that it was made with.
     pub wanted: CreateSpec,
-    /// Whether it was expanded or modified since, so that what it was made with may not be what it is.
+    /// True if it was expanded or modified since, so that it may no longer have the properties that it was made with.
     pub changed: bool,
-    /// How large it is; 0 as long as no answer has told it.
+    /// Its size; 0 as long as no answer has contained it.
     pub size_bytes: i64,
-    /// Whether CreateVolume tells it. Of a driver that does not, an expansion that repeats what was asked for says nothing certain.
+    /// True if CreateVolume reports the size. If not, an expansion that only repeats the requested size proves nothing.
     pub names_size: bool,
-    /// What a device that it is published as has to have at the least.
+    /// The smallest size that a device has on which it is published.
     pub room_bytes: i64,
-    /// Whether that comes from an expansion.
+    /// True if that size comes from an expansion.
     pub was_expanded: bool,
-    /// volume_context and accessible_topology, once told.
-    pub told: Option<(Text, Text)>,
-    /// Which set of mutable_parameters it has.
+    /// volume_context and accessible_topology, once an answer has contained them.
+    pub reported: Option<(Text, Text)>,
+    /// The number of its set of mutable_parameters.
     pub mutable_parameters: u8,
-    /// What ValidateVolumeCapabilities said last of usages.
+    /// The last answer of ValidateVolumeCapabilities for each usage.
     pub confirmed: BTreeMap<Usage, Confirmed>,
     /// Nodes that it is published to by the controller.
     pub attached: BTreeMap<Node, Attachment>,
@@ -82,18 +82,18 @@ pub struct VolumeLife {
     pub staged: BTreeMap<Node, Usage>,
     /// Places at which it is published.
     pub published: BTreeMap<(Node, Target), Publication>,
-    /// Where somebody else has taken a mount away: of a target, or of staging.
+    /// The places where someone else has removed a mount: of a target, or of staging.
     pub torn: BTreeSet<(Node, Option<Target>)>,
-    /// What is in it.
+    /// Its content.
     pub bytes: Bytes,
-    /// Whether a workload wrote to it, so that it is no longer what it was copied from.
+    /// True if a workload wrote to it, so that it is no longer an exact copy.
     pub written: bool,
 }
 
 /// A verdict of ValidateVolumeCapabilities.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Confirmed {
-    /// Whether it was confirmed.
+    /// True if it was confirmed.
     pub yes: bool,
     /// The nodes that the volume was published to then; with others the verdict may be another.
     pub attached: BTreeSet<Node>,
@@ -102,58 +102,59 @@ pub struct Confirmed {
 /// A volume published to a node by the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attachment {
-    /// For what.
+    /// The usage that it was attached for.
     pub usage: Usage,
-    /// Whether only for reading.
+    /// True if only for reading.
     pub readonly: bool,
-    /// publish_context, once told.
+    /// publish_context, once an answer has contained it.
     pub context: Option<Text>,
 }
 
 /// A volume published at a place on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Publication {
-    /// For what.
+    /// The usage that it was published for.
     pub usage: Usage,
-    /// Whether only for reading.
+    /// True if only for reading.
     pub readonly: bool,
 }
 
 /// A snapshot that exists.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SnapshotLife {
-    /// Its id; `None` as long as no answer has told it.
+    /// Its id; `None` as long as no answer has contained it.
     pub id: Option<Id>,
     /// The volume that it was taken of.
     pub volume: Id,
-    /// creation_time, once told.
+    /// creation_time, once an answer has contained it.
     pub creation_time: Option<(i64, i32)>,
-    /// size_bytes, once told of a snapshot that is ready; else 0.
+    /// size_bytes, once an answer about the ready snapshot has contained it; else 0.
     pub size_bytes: i64,
-    /// Whether it was seen ready.
+    /// True if it was seen ready.
     pub ready: bool,
-    /// accessible_topology, once told: none of what is ready already means everywhere.
+    /// accessible_topology, once an answer has contained it. An empty one of a ready snapshot means everywhere.
     pub topology: Option<BTreeSet<Text>>,
-    /// What is in it.
+    /// Its content.
     pub bytes: Bytes,
 }
 
 /// A group snapshot that exists.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GroupLife {
-    /// Its id; `None` as long as no answer has told it.
+    /// Its id; `None` as long as no answer has contained it.
     pub id: Option<Id>,
     /// The volumes that it was taken of.
     pub volumes: BTreeSet<Id>,
-    /// creation_time, once told.
+    /// creation_time, once an answer has contained it.
     pub creation_time: Option<(i64, i32)>,
-    /// Whether it was seen ready.
+    /// True if it was seen ready.
     pub ready: bool,
-    /// Its members, each with its volume, once told. Without those deleted alone.
+    /// Its members, each with its volume, once an answer has contained them. Members that were deleted alone are left
+    /// out.
     pub members: Option<BTreeMap<Id, Option<Id>>>,
-    /// Whether one was deleted alone.
+    /// True if a member was deleted alone.
     pub thinned: bool,
-    /// What is in them, by volume.
+    /// The contents of the members, by volume.
     pub bytes: BTreeMap<Id, Bytes>,
 }
 
@@ -163,19 +164,19 @@ impl<T> Default for Named<T> {
     }
 }
 
-/// Something that has an id once an answer has told it.
+/// An object that has a known id once an answer has contained it.
 pub trait HasId {
     /// The id.
     fn id(&self) -> Option<Id>;
-    /// Takes the id over.
+    /// Sets the id.
     fn bind(&mut self, id: Id);
-    /// Where it is in use.
+    /// The places where it is in use.
     fn places(&self) -> Places {
         Places::default()
     }
 }
 
-/// What is found under an id.
+/// The object with an id, as the model knows it.
 #[derive(Clone, Copy, Debug)]
 pub enum Held<'a, T> {
     /// It exists.
@@ -187,7 +188,7 @@ pub enum Held<'a, T> {
 }
 
 impl<T: HasId> Named<T> {
-    /// What is found under an id at a time.
+    /// Looks up an id at a time.
     pub fn find(&self, id: Id, now: Time) -> Held<'_, T> {
         match &self.life {
             Some(life) if life.id() == Some(id) => Held::Here(life),
@@ -200,12 +201,12 @@ impl<T: HasId> Named<T> {
         }
     }
 
-    /// What exists under an id, to be changed.
+    /// A mutable reference to the object that exists under an id.
     pub(super) fn find_mut(&mut self, id: Id) -> Option<&mut T> {
         self.life.as_mut().filter(|life| life.id() == Some(id))
     }
 
-    /// Whether something deleted may still be seen.
+    /// Returns true if a deleted object may still be seen.
     pub fn is_fading(&self, now: Time) -> bool {
         self.fading.is_some_and(|fading| now <= fading.until)
     }
@@ -225,8 +226,8 @@ impl<T: HasId> Named<T> {
         }
     }
 
-    /// Whether something with this id was deleted while it was in use, and that was not undone: the caller is wrong to go on,
-    /// and a driver may say anything of it, even once the id has come again.
+    /// Returns true if an object with this id was deleted while it was in use, and that was not undone. The caller is
+    /// wrong to continue, and any answer of the driver is right, even once the id has come again.
     pub fn is_left_in_use(&self, id: Id) -> bool {
         self.left.contains_key(&id)
     }
@@ -239,7 +240,7 @@ impl<T: HasId> Named<T> {
         });
     }
 
-    /// The states that this may be when a call speaks of an id: if nobody knows yet which id it has, it may be that one.
+    /// The states that this may be when a call names an id: an object whose id is unknown may be that one.
     pub(super) fn readings(&self, id: Id) -> Vec<Named<T>>
     where
         T: Clone,
@@ -296,7 +297,7 @@ impl VolumeLife {
             names_size: false,
             room_bytes: wanted.size.required_bytes,
             was_expanded: false,
-            told: None,
+            reported: None,
             mutable_parameters: wanted.mutable_parameters,
             confirmed: BTreeMap::new(),
             attached: BTreeMap::new(),
@@ -309,7 +310,7 @@ impl VolumeLife {
         }
     }
 
-    /// Whether some node has it.
+    /// Returns true if some node has it.
     pub fn is_in_use(&self) -> bool {
         !(self.attached.is_empty() && self.staged.is_empty() && self.published.is_empty())
     }
@@ -319,13 +320,13 @@ impl VolumeLife {
         self.attached.keys().copied().collect()
     }
 
-    /// Whether another node than this may have parts of it in memory.
+    /// Returns true if another node may have parts of it in memory.
     pub fn is_elsewhere(&self, node: Node) -> bool {
         self.staged.keys().any(|other| *other != node)
             || self.published.keys().any(|(other, _)| *other != node)
     }
 
-    /// Whether somebody else has taken away a mount that a place on a node needs.
+    /// Returns true if someone else has removed a mount that a place on a node needs.
     pub fn is_torn(&self, node: Node, target: Target) -> bool {
         self.torn.contains(&(node, Some(target))) || self.torn.contains(&(node, None))
     }

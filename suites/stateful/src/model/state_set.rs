@@ -1,10 +1,10 @@
-//! All states that an object may be in, after the answers that came so far.
+//! All states that an object may be in, after the answers so far.
 //!
-//! A call without an answer may take effect at any time from then on, or never, until a later call settles it. A call
-//! whose answer is known takes effect once, at a moment between the two. [`StateSet`] keeps every state that some order of
-//! such moments leads to, and an answer that fits none of them is a breach: what is possible is narrowed by each answer
-//! and widened by each that is missing. For calls one after another this is what an auditor does with its requests in
-//! flight; for calls at the same time it is the search for a linearization of Lowe, just in time.
+//! A call without an answer may take effect at any later time, or never, until a later call settles it. A call whose
+//! answer is known takes effect once, between its beginning and its end. [`StateSet`] keeps every state that some order
+//! of such moments leads to, and an answer that fits none of them is a breach: each answer narrows the set, and each
+//! missing answer widens it. For calls one after another this is an auditor's treatment of requests in flight; for
+//! parallel calls it is Lowe's just-in-time search for a linearization.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -14,11 +14,11 @@ use super::expectation::{Breach, Finding};
 use super::object::Object;
 use tonic::Code;
 
-/// States, with what has taken effect in each, that are kept of one object at the most.
+/// Largest number of states, with the calls that have taken effect in each, that are kept of one object.
 pub const CONFIGURATIONS_MAX: usize = 4096;
-/// Calls of one object that are open at one time, at the most.
+/// Largest number of calls of one object that are open at one time.
 pub const OPEN_MAX: usize = 128;
-/// Judgements made for one object at the most.
+/// Largest number of judgements made for one object.
 pub const STEPS_MAX: u64 = 50_000_000;
 
 /// A call with how it ended, and what was known beside.
@@ -26,20 +26,20 @@ pub const STEPS_MAX: u64 = 50_000_000;
 pub struct Operation<O: Object> {
     /// The call.
     pub call: O::Call,
-    /// How it ended.
+    /// The end of the call.
     pub answer: Answer<O::Response>,
-    /// What was known beside.
+    /// The facts beside the object.
     pub around: CallContext,
 }
 
-/// Why an answer leaves nothing possible.
+/// The reason why an answer leaves no possible state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Impossible {
     /// It fits no state: a rule is broken.
     Wrong(Box<Breach>),
-    /// It fits no state unless a known fault showed again, after which nobody knows what there is.
+    /// It fits a state only if a known fault showed again, after which the state is unknown.
     Known(Box<Breach>),
-    /// There are too many possibilities, so that nothing can be said.
+    /// There are too many possible states to judge.
     TooMany(Bound),
 }
 
@@ -63,9 +63,9 @@ pub struct StateSet<O: Object> {
     configurations: Vec<Configuration<O>>,
     open: Vec<Option<Open<O>>>,
     steps_left: u64,
-    /// A known fault that may have shown, so that what comes later may be wrong because of it.
+    /// A known fault that may have shown, so that later faults may follow from it.
     excuse: Option<Breach>,
-    /// What was wrong with a call that was excused.
+    /// The fault of an excused call.
     excused: Option<Breach>,
 }
 
@@ -74,7 +74,7 @@ pub struct StateSet<O: Object> {
 struct Configuration<O> {
     state: O,
     open: Slots,
-    /// Of the calls that only look those whose answer was tolerable at some moment.
+    /// The calls that only look and whose answer was tolerable at some moment.
     tolerable: Slots,
 }
 
@@ -92,9 +92,9 @@ struct Open<O: Object> {
     fate: Fate,
     /// Open calls equal to this one that began and end before it: there is an order in which they come first.
     ahead: Slots,
-    /// What is to be remarked if the answer is no more than tolerable.
+    /// The remark that is made if the answer is only tolerable.
     remark: Option<Breach>,
-    /// Whether it may be answered wrongly.
+    /// True if it may be answered wrongly.
     is_excused: bool,
 }
 
@@ -104,21 +104,21 @@ impl<O: Object> Open<O> {
         O::id_given(&self.step.answer).is_some()
     }
 
-    /// Whether it changes nothing: it only looks, or was rejected.
+    /// Returns true if it changes nothing: it only looks, or was rejected.
     fn only_looks(&self) -> bool {
         let refused = matches!(self.step.answer, Answer::Refused(_) | Answer::PutOff(_));
         self.fate == Fate::Known && (refused || O::only_looks(&self.step.call))
     }
 }
 
-/// What is known of when an open call takes effect.
+/// The moment at which an open call takes effect, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// Once, before it ends, and as it was answered.
+    /// It takes effect once, before it ends, and as it was answered.
     Known,
-    /// At any time, or never.
+    /// It takes effect at any time, or never.
     Unanswered,
-    /// At any time before it ends, or never.
+    /// It takes effect at any time before it ends, or never.
     Optional,
 }
 
@@ -185,29 +185,29 @@ impl<O: Object> From<O> for StateSet<O> {
 }
 
 impl<O: Object> StateSet<O> {
-    /// Nothing is known to be there, and so many judgements may be made.
+    /// The set of states of an object that does not exist. It allows this many judgements.
     pub fn with_steps(steps: u64) -> StateSet<O> {
         StateSet { steps_left: steps.min(STEPS_MAX), ..StateSet::default() }
     }
 
-    /// How many judgements may still be made.
+    /// The number of judgements that may still be made.
     pub fn steps_left(&self) -> u64 {
         self.steps_left
     }
 
-    /// Takes in a call that was made while no other was under way. Returns what is to be remarked.
+    /// Applies a call that was made while no other was under way. Returns a remark, if there is one.
     ///
     /// # Errors
-    /// The answer fits no state that is possible, or too many are.
+    /// The answer fits no possible state, or too many states are possible.
     pub fn take(&mut self, step: Operation<O>) -> Result<Option<Breach>, Impossible> {
         let begun = self.begin(step).map_err(Impossible::TooMany)?;
         self.end(begun)
     }
 
-    /// Takes in the beginning of a call.
+    /// Applies the beginning of a call.
     ///
     /// # Errors
-    /// Too many are open.
+    /// Too many calls are open.
     pub fn begin(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
         let fate = match step.answer {
             Answer::Unknown if O::only_looks(&step.call) => return Ok(Begun(None)),
@@ -217,18 +217,18 @@ impl<O: Object> StateSet<O> {
         self.open(step, fate)
     }
 
-    /// Takes in the beginning of a call that may or may not have been made.
+    /// Applies the beginning of a call that may or may not have been made.
     ///
     /// # Errors
-    /// Too many are open.
+    /// Too many calls are open.
     pub fn begin_optional(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
         self.open(step, Fate::Optional)
     }
 
-    /// Takes in the beginning of a call whose answer may be wrong.
+    /// Applies the beginning of a call whose answer may be wrong.
     ///
     /// # Errors
-    /// Too many are open.
+    /// Too many calls are open.
     pub fn begin_excused(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
         let begun = self.begin(step)?;
         if let Some(open) = begun.0.and_then(|slot| self.open[slot].as_mut()) {
@@ -237,7 +237,7 @@ impl<O: Object> StateSet<O> {
         Ok(begun)
     }
 
-    /// What was wrong with such a call.
+    /// The fault of an excused call.
     pub fn excused(&self) -> Option<&Breach> {
         self.excused.as_ref()
     }
@@ -289,10 +289,10 @@ impl<O: Object> StateSet<O> {
         self.open.iter().enumerate().filter_map(|(slot, open)| Some((slot, open.as_ref()?)))
     }
 
-    /// Takes in the end of a call: its answer, or that the caller has given up. Returns what is to be remarked.
+    /// Applies the end of a call: its answer, or that the caller has given up. Returns a remark, if there is one.
     ///
     /// # Errors
-    /// The answer fits no state that is possible, or too many are.
+    /// The answer fits no possible state, or too many states are possible.
     pub fn end(&mut self, Begun(begun): Begun) -> Result<Option<Breach>, Impossible> {
         let Some((slot, open)) = begun.and_then(|slot| Some((slot, self.open[slot].as_ref()?))) else {
             return Ok(None);
@@ -354,7 +354,7 @@ impl<O: Object> StateSet<O> {
             configurations.filter(|configuration| seen.insert(configuration.clone())).collect();
     }
 
-    /// Frees the places of calls without an answer that take effect no more.
+    /// Frees the places of calls without an answer that will not take effect any more.
     fn forget_settled(&mut self) {
         let live = self
             .configurations
@@ -365,7 +365,8 @@ impl<O: Object> StateSet<O> {
         }
     }
 
-    /// All orders of open calls that end with one of them, but for calls whose place in the order makes no difference.
+    /// All orders of open calls that end with one of them. Orders that differ only in calls whose place makes no
+    /// difference count once.
     fn orders(&mut self, last: usize) -> Result<Orders<O>, Bound> {
         let before = self.before(last);
         let mut orders = Orders { ends: Vec::new(), wrong: None };
@@ -439,12 +440,12 @@ impl<O: Object> StateSet<O> {
         self.open[slot].as_ref().is_some_and(|open| open.step.around.profile.known.has(breach))
     }
 
-    /// Whether a driver in this state would come to say what was answered, be it right or wrong.
+    /// Returns true if a driver in this state would give such an answer, right or wrong.
     fn is_likely(&self, state: &O, slot: usize) -> bool {
         match self.open[slot].as_ref().map(|open| &open.step.answer) {
             Some(Answer::Refused(Code::AlreadyExists)) => state.is_there(),
             Some(Answer::Refused(Code::NotFound)) => !state.is_there(),
-            // Only what makes something is done although there was nothing before.
+            // Only a call that makes an object can succeed when there was none.
             Some(Answer::Done(_)) => state.is_there() || self.open[slot].as_ref().is_some_and(Open::makes),
             _ => true,
         }
@@ -500,7 +501,7 @@ impl<O: Object> StateSet<O> {
     /// The worlds after an open call takes effect in one, each with what is to be remarked.
     fn next(&self, configuration: &Configuration<O>, slot: usize) -> Vec<Next<O>> {
         let Some(open) = &self.open[slot] else { return Vec::new() };
-        // One whose answer is tolerable already may well have come first.
+        // A call whose answer is tolerable already may have come first.
         if configuration.open.without(configuration.tolerable).meets(open.ahead) {
             return Vec::new();
         }
@@ -529,7 +530,7 @@ impl<O: Object> StateSet<O> {
         if *answer == Answer::PutOff(Code::Aborted) && pending {
             finding = Finding::Fits;
         }
-        // Of a call that meets another one it is only said how it should be refused.
+        // For a call that meets another one, the specification only recommends a refusal.
         if let (Answer::Refused(code), true) = (answer, pending)
             && leaves_open(*code)
         {
@@ -549,13 +550,13 @@ impl<O: Object> StateSet<O> {
         }
     }
 
-    /// Whether some call without an answer may still be going on in the driver.
+    /// Returns true if some call without an answer may still be under way in the driver.
     fn is_something_pending(&self, configuration: &Configuration<O>, but: usize) -> bool {
         self.slots()
             .any(|(slot, open)| slot != but && open.fate == Fate::Unanswered && configuration.open.has(slot))
     }
 
-    /// The calls without an answer that take effect no more once this one is done.
+    /// The calls without an answer that will not take effect any more once this one is done.
     fn settled_by(&self, step: &Operation<O>) -> Slots {
         self.set(|earlier| {
             earlier.fate == Fate::Unanswered
@@ -595,7 +596,7 @@ impl<O: Object> StateSet<O> {
         self.slots().map(|(_, open)| &open.step.call)
     }
 
-    /// Something happens to the object that no call asked for.
+    /// Changes the object by an event that no call asked for.
     pub fn apply_event(&mut self, happens: impl Fn(&mut O)) {
         self.configurations.iter_mut().for_each(|configuration| happens(&mut configuration.state));
         let mut seen = HashSet::new();
@@ -635,7 +636,7 @@ fn end<O: Object>(
     }
 }
 
-/// Whether there is an order in which `one`, equal to `other`, comes first.
+/// Returns true if there is an order in which `one`, equal to `other`, comes first.
 fn goes_first<O: Object>(one: &Operation<O>, other: &Operation<O>) -> bool {
     one.call == other.call
         && one.answer == other.answer
@@ -663,7 +664,7 @@ fn as_done<O: Object>(mut state: O, step: &Operation<O>) -> Option<O> {
         Answer::Refused(code) if !leaves_open(*code) => None,
         Answer::Done(said) => {
             let finding = judged(&state, step).and(state.weigh(call, said, around));
-            // Where it was said wrongly, who knows what was done.
+            // A wrong answer contains no reliable facts.
             let is_wrong = matches!(finding.beside(&around.profile.known), Finding::Wrong(_));
             state.apply(call, Some(said).filter(|_| !is_wrong), around);
             Some(state)

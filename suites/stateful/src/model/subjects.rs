@@ -1,4 +1,4 @@
-//! What a call speaks of, so that it can be said of something else.
+//! The names and ids in a call, so that it can be moved to other objects.
 
 use super::Object as _;
 use super::answer::{Answer, Response};

@@ -8,12 +8,12 @@ use super::memory::Memory;
 use super::probed_driver::ProbedDriver;
 use super::{Listing, Made, Orchestrator};
 use crate::model::Span;
-use crate::model::answer::{Listed, Response, SourceTold, VolumeFacts, VolumeResponse, text_of};
+use crate::model::answer::{Listed, Response, SourceReported, VolumeFacts, VolumeResponse, text_of};
 use crate::model::call::{CreateSpec, Size, Usage, VolumeCall};
 use crate::model::call_context::Time;
 use crate::model::names::{Id, Name, Node, ObjectKind};
 
-/// Pages of a list that are read at the most.
+/// Largest number of pages of a list that are read.
 pub(super) const PAGES_MAX: u32 = 1_000;
 
 fn nothing<T>(_: &mut Memory, _: &T) -> Response {
@@ -165,7 +165,7 @@ impl Orchestrator {
         self.send(&request, self.cx.call(request.clone()), redact::json, nothing).await
     }
 
-    /// All pages of ListVolumes, of which the first one that is rejected is the answer.
+    /// Reads all pages of ListVolumes. If a page is rejected, that is the answer.
     pub(super) async fn list_volumes(&self) -> Made {
         let started = self.now();
         let mut request = v1::ListVolumesRequest::default();
@@ -218,8 +218,8 @@ fn listed(
 
 fn facts(memory: &Memory, volume: &v1::Volume, id: Option<Id>) -> VolumeFacts {
     let source = match &volume.content_source {
-        None => SourceTold::LeftOut,
-        Some(source) => memory.source(source).map_or(SourceTold::Stranger, SourceTold::Known),
+        None => SourceReported::LeftOut,
+        Some(source) => memory.source(source).map_or(SourceReported::Stranger, SourceReported::Known),
     };
     VolumeFacts::new(volume, id, source)
 }

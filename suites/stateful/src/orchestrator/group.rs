@@ -84,7 +84,7 @@ impl Orchestrator {
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
     }
 
-    /// The group snapshot with its members, as far as requests name them.
+    /// The group snapshot with its members in the form that requests need.
     fn members(&self, group: Id) -> v1::VolumeGroupSnapshot {
         self.memory().groups.get(&group).cloned().unwrap_or_default()
     }

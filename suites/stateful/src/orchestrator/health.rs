@@ -13,7 +13,8 @@ use crate::model::names::{Id, Node, ObjectKind, Target};
 
 /// Entries of a list, beyond which it is not read entry by entry.
 const ENTRIES_MAX: usize = 50;
-/// How often a volume has to be missing from pages: once, what is wrong with it may have come and gone.
+/// Number of reads in which a volume has to be missing from pages: in a single read, its condition may have come and
+/// gone.
 const TIMES_MISSING: u32 = 2;
 
 /// All pages of ControllerListVolumeHealth.
@@ -22,15 +23,15 @@ pub(super) struct List {
     pages: u32,
     /// Ids as the driver gave them.
     volumes: BTreeSet<String>,
-    /// Those that are missing where the list is read entry by entry.
+    /// The volumes that are missing if the list is read entry by entry.
     missing: BTreeSet<String>,
 }
 
-/// What a reply of a volume's health says.
+/// Translates the health of a volume in a reply.
 fn said(memory: &Memory, asked: Id, health: Option<&v1::VolumeHealth>) -> Response {
-    let told = health.map_or("", |health| &health.volume_id);
-    let is_asked = !told.is_empty() && memory.ids.text(asked) == Some(told);
-    let of = if is_asked { Some(asked) } else { memory.ids.find(&[ObjectKind::Volume], told) };
+    let named = health.map_or("", |health| &health.volume_id);
+    let is_asked = !named.is_empty() && memory.ids.text(asked) == Some(named);
+    let of = if is_asked { Some(asked) } else { memory.ids.find(&[ObjectKind::Volume], named) };
     Response::Volume(VolumeResponse::Health(of))
 }
 
@@ -57,7 +58,7 @@ impl Orchestrator {
         Ok(self.send(&request, cx.call(request.clone()), redact::json, said).await)
     }
 
-    /// The whole list; where there are several entries and nobody else makes calls, also entry by entry.
+    /// Reads the whole list. If it has several entries and no other caller works, it is also read entry by entry.
     pub(super) async fn list_health(&self) -> Made {
         let started = self.now();
         let (last, whole) = self.read_health(0).await;
@@ -89,7 +90,7 @@ impl Orchestrator {
         }
     }
 
-    /// All pages of so many entries, of which the first one that is rejected is the answer.
+    /// Reads all pages with this many entries each. If a page is rejected, that is the answer.
     async fn read_health(&self, max_entries: i32) -> (Made, List) {
         let mut request = v1::ControllerListVolumeHealthRequest { max_entries, ..Default::default() };
         let mut list = List::default();

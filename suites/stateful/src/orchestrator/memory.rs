@@ -1,4 +1,4 @@
-//! What an orchestrator keeps between calls.
+//! The facts that an orchestrator keeps between calls.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::model::names::{Id, Name, Node, ObjectKind, Target};
 pub(super) struct Memory {
     names: BTreeMap<Name, String>,
     pub(super) ids: Ids,
-    /// Which set of parameters each volume was made with.
+    /// The number of the set of parameters that each volume was made with.
     pub(super) parameters: BTreeMap<Id, u8>,
     /// volume_context of each volume.
     pub(super) contexts: BTreeMap<Id, Pairs>,
@@ -38,7 +38,7 @@ impl Memory {
         whole.push_str(text);
     }
 
-    /// What a message says that something is a copy of, if the run has made it.
+    /// The source of a copy in a message, if the run has made it.
     pub(super) fn source(&self, source: &v1::VolumeContentSource) -> Option<Id> {
         use v1::volume_content_source::Type;
         match source.r#type.as_ref()? {

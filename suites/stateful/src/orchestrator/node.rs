@@ -90,7 +90,7 @@ impl Orchestrator {
         Ok(self.memory().target_paths.entry(at).or_insert(made).clone())
     }
 
-    /// Whether the file system of a volume, where it is staged or published, ends with a process.
+    /// Returns true if the file system of a volume, where it is staged or published, ends with a process.
     pub(crate) fn is_served_by_a_process(&self, volume: Id, node: Node, target: Target) -> bool {
         let memory = self.memory();
         let staged = memory.staging_paths.get(&(volume, node));
@@ -98,7 +98,7 @@ impl Orchestrator {
         staged.into_iter().chain(published).any(|path| is_fuse(Path::new(path)))
     }
 
-    /// The same of any volume.
+    /// Returns true if the file system of any volume ends with a process.
     pub(super) fn is_any_served_by_a_process(&self) -> bool {
         let memory = self.memory();
         let mut paths = memory.staging_paths.values().chain(memory.target_paths.values());

@@ -1,12 +1,12 @@
-//! The sets of parameters that volumes are made with: the configured one, and the same with as much more as a request may
-//! carry, if the driver takes it.
+//! The sets of parameters that volumes are made with: the configured one, and one that is filled up to the size that a
+//! request may carry, if the driver takes it.
 
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
 
 /// Most bytes of keys and values in a map.
 const MAP_BYTES_MAX: usize = 4 << 10;
-/// What an entry takes up on the wire beside them, at the most: whether that counts the specification does not say.
+/// The largest overhead of an entry on the wire. The specification does not say if it counts.
 const FRAME_BYTES_MAX: usize = 16;
 /// A key that no driver has a meaning for.
 const FILLER: &str = "csi-sanity.example/filler";

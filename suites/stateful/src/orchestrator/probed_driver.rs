@@ -1,4 +1,4 @@
-//! What has to be known of a driver before anything can be made up for it: asked once, before the calls begin.
+//! Facts about a driver that are found out once, before calls are generated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::model::names::Node;
 const NAMES: u16 = 4;
 /// Places on each node at which one volume is published.
 const TARGETS: u8 = 2;
-/// A deletion is taken to need so many times what was measured.
+/// The time that a deletion may need, as a multiple of the measured time.
 const SETTLE_TIMES: u32 = 4;
 
-/// A driver, as far as it is known.
+/// A driver with the facts that were found out about it.
 #[derive(Clone, Debug)]
 pub struct ProbedDriver {
-    /// What the model has to know.
+    /// The facts that the model needs.
     pub profile: DriverProfile,
     /// The way to use volumes that the configuration promises to work.
     pub usage: Usage,
-    /// What volumes are made with, name and size left out.
+    /// The request for volumes, without name and size.
     pub request: v1::CreateVolumeRequest,
     /// Sets of parameters that volumes are made with, the configured one first.
     parameters: Vec<Pairs>,
     /// Ids of the nodes.
     nodes: Vec<String>,
-    /// Whether workloads can be played here: what is published is a mount or a device, and these tests can write to it.
+    /// True if workloads can run here: a published volume is a mount or a device, and these tests can write to it.
     pub has_workloads: bool,
-    /// Whether something was only right once the driver had been given time.
+    /// True if something was right only once the driver had been given time.
     is_late: Arc<AtomicBool>,
 }
 
@@ -81,7 +81,7 @@ impl ProbedDriver {
         })
     }
 
-    /// What the model has to know, by what checks have learnt so far.
+    /// The facts that the model needs, including those that checks have found out.
     pub(crate) fn profile(&self, cx: &Cx) -> DriverProfile {
         let mut profile = self.profile.clone();
         if self.is_late.load(Ordering::Relaxed) {
@@ -90,7 +90,7 @@ impl ProbedDriver {
         profile
     }
 
-    /// Notes that something was only right once the driver had been given time.
+    /// Records that something was only right once the driver had been given time.
     pub(crate) fn needs_time(&self) {
         self.is_late.store(true, Ordering::Relaxed);
     }
@@ -157,7 +157,7 @@ async fn usages(cx: &Cx, request: &v1::CreateVolumeRequest, first: Usage) -> Che
     Ok(usages)
 }
 
-/// Whether what is new is missing from lists.
+/// Returns true if new objects are missing from lists for a while.
 async fn lists_lag(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<bool> {
     let has = |capability| cx.target().capabilities().has(capability);
     let request = v1::CreateVolumeRequest { name: cx.unique_name(), ..request.clone() };
@@ -185,7 +185,7 @@ fn is_listed<'a>(cx: &'a Cx, id: &'a str) -> BoxFuture<'a, CheckResult<bool>> {
     })
 }
 
-/// How long a deleted volume goes on being there, with some time to spare.
+/// The time for which a deleted volume may still be there, with some reserve.
 async fn settle(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<Duration> {
     let request = v1::CreateVolumeRequest { name: cx.unique_name(), ..request.clone() };
     let volume = cx.create_volume(request).setup("a volume").await?;
@@ -203,7 +203,7 @@ async fn settle(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<Durat
     })
 }
 
-/// Whether neither calls nor lists know the volume.
+/// Returns a value if neither calls nor lists know the volume.
 async fn is_gone(cx: &Cx, volume: &v1::Volume) -> CheckResult<Option<()>> {
     let validate = v1::ValidateVolumeCapabilitiesRequest {
         volume_id: volume.volume_id.clone(),

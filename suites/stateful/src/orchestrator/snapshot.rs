@@ -10,7 +10,7 @@ use crate::model::answer::{Listed, Response, SnapshotFacts, SnapshotResponse};
 use crate::model::call::SnapshotCall;
 use crate::model::names::{Id, Name, ObjectKind};
 
-/// Pages of a list that are read at the most.
+/// Largest number of pages of a list that are read.
 const PAGES_MAX: u32 = 1_000;
 
 impl Orchestrator {
@@ -55,7 +55,7 @@ impl Orchestrator {
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
     }
 
-    /// All pages of ListSnapshots, of which the first one that is rejected is the answer.
+    /// Reads all pages of ListSnapshots. If a page is rejected, that is the answer.
     pub(super) async fn list_snapshots(&self) -> Made {
         let started = self.now();
         let mut request = v1::ListSnapshotsRequest::default();
@@ -91,7 +91,7 @@ impl Orchestrator {
     }
 }
 
-/// What a message says of a snapshot.
+/// The facts of a snapshot in a message.
 pub(super) fn facts(memory: &Memory, snapshot: &v1::Snapshot, id: Option<Id>) -> SnapshotFacts {
     SnapshotFacts::new(snapshot, id, memory.ids.find(&[ObjectKind::Volume], &snapshot.source_volume_id))
 }

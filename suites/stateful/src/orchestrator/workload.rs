@@ -1,4 +1,5 @@
-//! A workload of the model: it writes to places of its volume, and reads them all. And somebody who takes mounts away.
+//! A workload of the model, which writes to places of its volume and reads them all; and the removal of mounts by
+//! others.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -46,7 +47,7 @@ impl Orchestrator {
     fn played(&self, invoked: Time, came: io::Result<(VolumeResponse, String)>) -> Made {
         let (answer, message) = match came {
             Ok((said, message)) => (Answer::Done(Response::Volume(said)), message),
-            // Of a place that the volume does not have nobody asks.
+            // A place that the volume does not have is never asked for.
             Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::Unsupported) => {
                 (Answer::Unknown, error.to_string())
             }
@@ -60,7 +61,7 @@ impl Orchestrator {
         Made { answer, span, request: Value::Null, came, listing: Listing::None }
     }
 
-    /// Where a workload writes: the last place is at the end of the smallest volumes.
+    /// The location of a place. The last place is at the end of the smallest volumes.
     fn place(&self, slot: u8) -> WriteLocation {
         match slot + 1 == SLOTS {
             true => {
@@ -70,7 +71,7 @@ impl Orchestrator {
         }
     }
 
-    /// Takes away what is mounted at a path, as somebody else does who has nothing to do with the driver.
+    /// Unmounts a path behind the driver's back.
     pub(super) async fn unmount(&self, volume: Id, node: Node, target: Option<Target>) -> CheckResult<Made> {
         let path = match target {
             Some(target) => self.target_path((volume, node, target)).await?,
@@ -93,39 +94,39 @@ fn code(error: &io::Error) -> Code {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Code::PermissionDenied,
         io::ErrorKind::NotFound => Code::NotFound,
-        // Some of what was written may be there.
+        // A part of the data may have been written.
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::Unknown,
         _ => Code::FailedPrecondition,
     }
 }
 
-/// What is in each place, also in words, with where the workload has looked.
+/// Reads each place. Also describes the contents and the path.
 fn read(
     path: &Path,
     run: u64,
     places: &BTreeMap<Slot, WriteLocation>,
 ) -> io::Result<(VolumeResponse, String)> {
     let mut found = BTreeMap::new();
-    let mut told = format!("{}: {}", path.display(), workload::whereabouts(path));
+    let mut described = format!("{}: {}", path.display(), workload::whereabouts(path));
     for (slot, place) in places {
         let there = match workload::read(path, *place) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => continue,
             there => there?,
         };
-        // Nothing in a place that nobody has written to is not worth a word.
+        // An empty place is not mentioned.
         if there != contents::Found::Empty {
-            let _ = write!(told, "; place {}: {there}", slot.0);
+            let _ = write!(described, "; place {}: {there}", slot.0);
         }
         found.insert(*slot, of_model(&there, run));
     }
     let device_bytes = if path.is_dir() { None } else { Some(workload::size_bytes(path)?) };
     if let Some(bytes) = device_bytes {
-        let _ = write!(told, "; {bytes} bytes");
+        let _ = write!(described, "; {bytes} bytes");
     }
-    Ok((VolumeResponse::Read(found, device_bytes), told))
+    Ok((VolumeResponse::Read(found, device_bytes), described))
 }
 
-/// What the model makes of it. What was written in another run, or an earlier sequence, is nobody's.
+/// Translates contents for the model. Writes of other runs, or of earlier sequences, are strange.
 fn of_model(found: &contents::Found, run: u64) -> Found {
     use contents::Found as There;
     match found {

@@ -1,4 +1,4 @@
-//! Cases that earlier runs have stored, tried before anything new is made up: what was mended stays mended.
+//! Runs cases that earlier runs have stored before new ones are generated, so that a fixed fault stays fixed.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::case::Case;
 use crate::case_runner::{CaseRunner, SequenceOutcome};
 use crate::sequence::PlannedStep;
 
-/// Tries the cases of this check that are in the folder of the configuration, and says of each what has become of it.
+/// Runs the cases of this check that are in the folder of the configuration, and notes the result of each.
 ///
 /// # Errors
 /// Broken if the folder cannot be read, or something cannot be undone.

@@ -1,4 +1,4 @@
-//! What was undone before a driver ended.
+//! Checks that undone operations stay undone when a driver ends.
 
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;

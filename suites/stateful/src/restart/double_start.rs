@@ -36,12 +36,12 @@ check! {
             used.again().await?;
             used.back().await?;
         }
-        let mut told = Reported::new(cx);
+        let mut reported = Reported::new(cx);
         match left {
-            Left::First => drop(recorder.judge(0, &mut told)),
+            Left::First => drop(recorder.judge(0, &mut reported)),
             // Two drivers at work on one state are nothing that the specification speaks of.
-            Left::Second => recorder.remark(0, &mut told),
+            Left::Second => recorder.remark(0, &mut reported),
         }
-        told.end()
+        reported.end()
     }
 }

@@ -1,4 +1,4 @@
-//! What a driver tells of itself, of its nodes and of objects, before it is killed and after.
+//! Checks that a driver reports equal facts about itself, its nodes and objects before it is killed and after.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 use super::rules::RESTART_001;
 use crate::facts::{Change, Facts, Objects};
 
-/// After so long there is another time of day, also to a driver that rounds it.
+/// After this time, the time of day differs even for a driver that rounds it.
 const ANOTHER_SECOND: Duration = Duration::from_millis(2_100);
 
 check! {
     /// Orchestrators keep what they were told once: the node's id and topology for as long as it is registered, and sizes and sources
     /// in objects of their own.
-    pub(super) TOLD_AGAIN {
+    pub(super) IDENTITY_STABLE {
         id: "restart/told-again",
         title: "a driver that was killed reports the same as before about itself, its nodes, volumes and snapshots",
         spec: [RESTART_001],
@@ -37,15 +37,15 @@ check! {
     async |cx| {
         needs_memory(driver(cx)?)?;
         let objects = objects(cx).await?;
-        let [of_driver, of_objects] = told(cx, &objects).await?;
-        let [driver_again, objects_again] = told(cx, &objects).await?;
+        let [of_driver, of_objects] = facts(cx, &objects).await?;
+        let [driver_again, objects_again] = facts(cx, &objects).await?;
         let before = [of_driver.that_stay(&driver_again), of_objects.that_stay(&objects_again)];
         if !objects.snapshots.is_empty() {
-            // What is dated by the start of the driver has another date then, and dates are compared by the second.
+            // A time that depends on the start of the driver differs then; times are compared by the second.
             cx.wait(Settles::Everything, ANOTHER_SECOND, ANOTHER_SECOND).await;
         }
         KILLED.inject_and_heal(cx).await?;
-        // What a driver reads again in the background is there after a while.
+        // A driver may read some facts again in the background.
         let same = cx.eventually(Settles::Everything, || async {
             let changes = changed(cx, &objects, &before).await?;
             Ok(changes.is_empty().then_some(()))
@@ -57,7 +57,7 @@ check! {
         if changes.is_empty() {
             return Ok(());
         }
-        let (expected, actual) = Change::told(&changes);
+        let (expected, actual) = Change::described(&changes);
         Err(Violation::new("the driver reports something else after it was killed and started than before")
             .expected(expected)
             .actual(actual)
@@ -65,13 +65,13 @@ check! {
     }
 }
 
-/// What is told of the driver, and of the objects.
-async fn told(cx: &Cx, objects: &Objects) -> CheckResult<[Facts; 2]> {
+/// The facts of the driver, and of the objects.
+async fn facts(cx: &Cx, objects: &Objects) -> CheckResult<[Facts; 2]> {
     Ok([Facts::of_driver(cx).await?, Facts::of_objects(cx, objects).await?])
 }
 
 async fn changed(cx: &Cx, objects: &Objects, before: &[Facts; 2]) -> CheckResult<Vec<Change>> {
-    let now = told(cx, objects).await?;
+    let now = facts(cx, objects).await?;
     Ok(before.iter().zip(&now).flat_map(|(before, now)| before.changed(now)).collect())
 }
 

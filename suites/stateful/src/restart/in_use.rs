@@ -17,7 +17,7 @@ use csi_ops::volume::TrackedVolume;
 use super::rules::RESTART_003;
 use super::unless_forgotten;
 
-/// Where the workload has written.
+/// The place that the workload has written.
 const PLACE: WriteLocation = WriteLocation::near(0);
 
 check! {
@@ -94,7 +94,7 @@ check! {
     }
 }
 
-/// What asks a driver to unpublish and to unstage.
+/// The requirements to unpublish and to unstage.
 type Rules = [&'static Requirement; 2];
 
 const AFTER_KILL: Rules = [&req::NODE_UNPUBLISH_007, &req::NODE_UNSTAGE_007];
@@ -134,7 +134,7 @@ impl Volumes<'_> {
         self.goes.back(self.cx, AFTER_KILL).await
     }
 
-    /// The same where so many mounts were taken away.
+    /// Checks the volume after this many mounts were removed.
     async fn after_reboot(&self, taken: usize) -> CheckResult {
         if taken == 0 {
             self.cx
@@ -142,7 +142,7 @@ impl Volumes<'_> {
             return self.after_kill().await;
         }
         let rules = match self.stays.again(self.cx).await {
-            // All calls were answered OK, and the workload does not get its volume.
+            // All calls were answered with OK, and the workload still does not get its volume.
             Err(Stop::Violation(violation))
                 if violation.refused.is_none() && self.keeps_files_over_reboot().await =>
             {
@@ -174,7 +174,7 @@ impl Volumes<'_> {
         targets.chain(volumes.into_iter().map(|volume| volume.staging_path.as_str()))
     }
 
-    /// Whether the file systems end with processes, which may be those of the driver.
+    /// Returns true if the file systems end with processes, which may be those of the driver.
     fn are_served_by_processes(&self) -> bool {
         self.paths().any(|path| workload::is_fuse(Path::new(path)))
     }
@@ -212,7 +212,7 @@ impl InUse {
         if self.has_data { self.find_data().await } else { Ok(()) }
     }
 
-    /// Makes a call that has to succeed, where the driver has it.
+    /// Makes a call that has to succeed, if the driver has it.
     async fn call(
         &self,
         cx: &Cx,
@@ -254,7 +254,7 @@ impl InUse {
     }
 }
 
-/// What the workload writes.
+/// The stamp of the workload's write.
 fn stamp(volume: &TrackedVolume) -> Stamp {
     Stamp { run: 0, volume: volume.volume.id.clone(), number: 1 }
 }

@@ -1,4 +1,4 @@
-//! Whether a driver knows after its end what it did before.
+//! Checks that a driver knows after its end what it did before.
 
 use std::time::Duration;
 
@@ -27,15 +27,15 @@ check! {
         let mut story = Story::default();
         let mut made = Vec::new();
         make(cx, &mut made, &mut story).await?;
-        // It may save a while after its answer, for which only one that seems to forget is given time.
+        // The driver may save its state a while after its answer. Only one that seems to forget gets time for that.
         for saves_for in [None, Some(SAVED)] {
             if let Some(time) = saves_for {
                 make(cx, &mut made, &mut story).await?;
                 cx.wait(Settles::Everything, time, time).await;
             }
             let away = KILLED.inject_and_heal(cx).await?;
-            let told = format!("it answers after {} ms", away.as_millis());
-            story.tell("the driver is killed and started".to_owned(), told);
+            let answered = format!("it answers after {} ms", away.as_millis());
+            story.add("the driver is killed and started".to_owned(), answered);
             for (_, volume) in &made {
                 if is_known(cx, volume, &mut story).await? {
                     return Ok(());
@@ -66,10 +66,8 @@ async fn make(
     for _ in 0..2 {
         let request = cx.create_volume_request();
         let volume = cx.create_volume(request.clone()).setup("a volume").await?;
-        story.tell(
-            format!("CreateVolume {:?}", request.name),
-            format!("OK, volume_id {:?}", volume.volume_id),
-        );
+        story
+            .add(format!("CreateVolume {:?}", request.name), format!("OK, volume_id {:?}", volume.volume_id));
         made.push((request, volume));
     }
     Ok(())
@@ -85,13 +83,13 @@ impl Default for Story {
 }
 
 impl Story {
-    fn tell(&mut self, call: String, answer: String) {
+    fn add(&mut self, call: String, answer: String) {
         self.0.push(format!("  {call}"));
         self.0.push(format!("    → {answer}"));
     }
 }
 
-/// Whether calls or lists know the volume: where it cannot be asked for, it is taken for known.
+/// Returns true if calls or lists know the volume, or if it cannot be asked for.
 async fn is_known(cx: &Cx, volume: &v1::Volume, story: &mut Story) -> CheckResult<bool> {
     let validate = v1::ValidateVolumeCapabilitiesRequest {
         volume_id: volume.volume_id.clone(),
@@ -100,24 +98,24 @@ async fn is_known(cx: &Cx, volume: &v1::Volume, story: &mut Story) -> CheckResul
         ..Default::default()
     };
     let validated = cx.call(validate).await.any_answer()?;
-    let told = validated.as_ref().err().map_or_else(|| "OK".to_owned(), Refused::to_string);
-    story.tell(format!("ValidateVolumeCapabilities of {:?}", volume.volume_id), told);
+    let answered = validated.as_ref().err().map_or_else(|| "OK".to_owned(), Refused::to_string);
+    story.add(format!("ValidateVolumeCapabilities of {:?}", volume.volume_id), answered);
     let has_list = cx.target().capabilities().has(Capability::ListVolumes);
     match validated {
         Ok(_) => return Ok(true),
         Err(refused) if !has_list => return Ok(refused.code != Code::NotFound),
-        // Not every driver says NOT_FOUND of what it does not know: the list decides.
+        // Some drivers use another code than NOT_FOUND for a volume that they do not know, so the list decides.
         Err(_) => {}
     }
     let is_it = |entry: &v1::list_volumes_response::Entry| {
         entry.volume.as_ref().is_some_and(|listed| listed.volume_id == volume.volume_id)
     };
     let is_listed = cx.list_volumes().await?.iter().any(is_it);
-    story.tell("ListVolumes".to_owned(), format!("OK, {} it", if is_listed { "with" } else { "without" }));
+    story.add("ListVolumes".to_owned(), format!("OK, {} it", if is_listed { "with" } else { "without" }));
     Ok(is_listed)
 }
 
-/// Whether the same request makes another volume.
+/// Returns true if an equal request makes another volume.
 async fn is_made_again(
     cx: &Cx,
     request: &v1::CreateVolumeRequest,
@@ -125,15 +123,15 @@ async fn is_made_again(
     story: &mut Story,
 ) -> CheckResult<bool> {
     let again = cx.create_volume(request.clone()).await.any_answer()?;
-    let told = match &again {
+    let answered = match &again {
         Ok(again) => format!("OK, volume_id {:?}", again.volume_id),
         Err(refused) => refused.to_string(),
     };
-    story.tell(format!("CreateVolume {:?} again", request.name), told);
+    story.add(format!("CreateVolume {:?} again", request.name), answered);
     Ok(again.is_ok_and(|again| again.volume_id != volume.volume_id))
 }
 
-/// What a driver that forgets everything does wrong with a volume from before is the same fault.
+/// Other faults of a driver that forgets everything, in objects from before its end, have that one cause.
 pub(crate) fn unless_forgotten(driver: &Driver, ended: CheckResult) -> CheckResult {
     match ended {
         Err(Stop::Violation(violation) | Stop::MetAgain(violation)) if driver.is_forgetful() => {

@@ -2,21 +2,21 @@
 
 use csi_harness::spec::requirements::{Level, Requirement};
 
-/// Where they are written down.
+/// The document in which these rules are written.
 const SECTION: &str = "csi-sanity's own rules, docs/stateful.md";
 
 const fn rule(id: &'static str, when: &'static str, expect: &'static str) -> Requirement {
     Requirement::own(SECTION, id, Level::Must, when, expect)
 }
 
-/// Everything that was told before.
+/// Facts that were reported before.
 pub static RESTART_001: Requirement = rule(
     "RESTART-001",
     "the driver was killed and started again",
     "it reports the same as before about itself, its nodes, volumes and snapshots",
 );
 
-/// What was undone.
+/// Operations that were undone.
 pub static RESTART_002: Requirement = rule(
     "RESTART-002",
     "something was undone before the driver was killed and started again",

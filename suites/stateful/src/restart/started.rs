@@ -31,7 +31,7 @@ check! {
             match cx.call(v1::ProbeRequest {}).once().await.answer() {
                 Answer::Ok(probe) if probe.ready != Some(false) => break,
                 Answer::Ok(_) => {
-                    // One that is never ready is waited for no longer than elsewhere.
+                    // A driver that is never ready gets no more time here than elsewhere.
                     let since = *unready_since.get_or_insert_with(Instant::now);
                     if since.elapsed() > cx.settle_limit_of(&[Settles::PluginReady]) {
                         break;

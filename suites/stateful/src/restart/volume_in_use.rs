@@ -10,7 +10,7 @@ use crate::record::Recorder;
 
 /// Beyond the names that the load has.
 const VOLUME: Id = Name::volume(100).id(0);
-/// What the workload has written.
+/// The stamp of the workload's write.
 const STAMP: Stamp = Stamp(7);
 
 pub(super) struct VolumeInUse<'a> {

@@ -73,7 +73,7 @@ fn wishes(wanted: CreateSpec, profile: &DriverProfile) -> Vec<CreateSpec> {
     ]
 }
 
-/// The same calls, with names, nodes and places numbered as they come.
+/// The calls, with names, nodes and places numbered as they come.
 pub(super) fn renamed(mut doings: Vec<Step>) -> Vec<Step> {
     let mut first = First::default();
     for Step { call, .. } in &mut doings {

@@ -1,4 +1,4 @@
-//! Which calls an orchestrator would not make yet: what comes before them was not done.
+//! Finds calls that an orchestrator would not make yet, because an earlier step is missing.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) fn marked(mut links: Vec<ExecutedStep>, profile: &DriverProfile) -> V
     links
 }
 
-/// Where volumes are, if everything is done that is asked for.
+/// The places of volumes, if everything is done that is requested.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     profile: &'a DriverProfile,
@@ -34,7 +34,7 @@ impl<'a> Turn<'a> {
         Turn { profile, attached, staged, published }
     }
 
-    /// Whether something has to be done before, or undone.
+    /// Returns true if another step has to be done or undone before.
     pub(super) fn is_early(&self, call: &Call) -> bool {
         use VolumeCall::*;
         let Call::Volume(call) = call else { return false };
@@ -57,7 +57,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Takes in a call as done.
+    /// Applies a call as done.
     pub(super) fn take(&mut self, call: &Call) {
         use VolumeCall::*;
         let Call::Volume(call) = call else { return };
@@ -100,7 +100,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Whether a volume is on a node, or on any.
+/// Returns true if a volume is on a node, or on any.
 fn is_on(places: &BTreeSet<(Id, Node)>, volume: Id, node: Option<Node>) -> bool {
     places.iter().any(|(id, on)| *id == volume && node.is_none_or(|node| node == *on))
 }

@@ -1,4 +1,4 @@
-//! Behind a fault that is told: it is tolerated, what depends on it is judged no more, and everything else as ever.
+//! Judgement behind a reported fault: it is tolerated, objects that depend on it are not judged, and all others are.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use tonic::Code;
 use csi_test_support::histories::story::*;
 
 fn known<'a>(breaches: impl IntoIterator<Item = &'a Breach>) -> Known {
-    let told = breaches.into_iter().map(|breach| (breach.fault(), "another/check".to_owned()));
-    told.collect::<BTreeMap<_, _>>().into()
+    let reported = breaches.into_iter().map(|breach| (breach.fault(), "another/check".to_owned()));
+    reported.collect::<BTreeMap<_, _>>().into()
 }
 
 /// What is wrong with an answer, in a story that comes to it.
@@ -89,7 +89,7 @@ fn a_second_object_under_one_name_is_not_taken_for_a_deleted_one() {
 
 /// That there are two of them then is the same fault, and no broken promise to repeat the first.
 #[test]
-fn what_a_taken_name_is_given_to_is_told_once() {
+fn what_a_taken_name_is_given_to_is_reported_once() {
     let second = snapshot_facts(Name::snapshot(0).id(1), v(2));
     let second = || cut_ok(second.clone());
     let two = |mut story: Story| {

@@ -279,8 +279,8 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
         ("steps:", "steps: []\nleft-out:", "left-out"),
     ] {
         assert!(good.contains(from), "{from}: {good}");
-        let told = error(&good.replacen(from, to, 1));
-        assert!(told.contains("case.yaml") && told.contains(expected), "{to}: {told}");
+        let message = error(&good.replacen(from, to, 1));
+        assert!(message.contains("case.yaml") && message.contains(expected), "{to}: {message}");
     }
     let (head, _) = good.split_once("steps:").unwrap();
     assert!(error(&format!("{head}steps: []\n")).contains("there are no steps"));

@@ -108,7 +108,7 @@ fn each_node_is_in_doubt_for_itself() {
 }
 
 #[test]
-fn a_size_is_in_doubt_until_it_is_told() {
+fn a_size_is_in_doubt_until_it_is_reported() {
     let mut story = Story::of_a_volume();
     story.right(expand(v(1), 2 * GIB), Answer::Unknown);
     let of = |bytes| {

@@ -1,4 +1,4 @@
-//! Rules and freedoms about what is told of the health of volumes.
+//! Rules and freedoms of answers about the health of volumes.
 
 use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeResponse};
 use csi_suite_stateful::model::call::{Call, List, VolumeCall};
@@ -71,7 +71,7 @@ fn a_list_need_not_have_a_volume_but_has_to_lead_to_all_its_entries() {
 }
 
 #[test]
-fn a_node_tells_of_what_is_published_on_it() {
+fn a_node_reports_on_what_is_published_on_it() {
     let mut story = Story::of_a_volume();
     let on_node = |target| VolumeCall::NodeGetVolumeHealth { volume: v(1), node: N1, target };
     story.done([attach(v(1), N1), stage(v(1), N1), publish(v(1), N1, T1)]);

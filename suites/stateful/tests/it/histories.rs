@@ -59,7 +59,7 @@ fn equal_calls_at_the_same_time_make_one_volume() {
     assert_eq!(report.unordered[0].calls, [0, 1]);
 }
 
-/// The other caller is right to be told that the name is taken: what is wrong is that the volume is too small.
+/// The other caller is right to hear that the name is taken: the fault is that the volume is too small.
 #[test]
 fn an_answer_that_is_wrong_by_itself_is_not_held_against_another_one() {
     let larger = CreateSpec { size: Size::at_least(2 * GIB), source: Some(s(4)), ..wanted() };
@@ -188,15 +188,15 @@ fn what_a_rejected_call_has_made_meanwhile_may_be_seen() {
     assert_eq!(rules(&report), [] as [&str; 0]);
     let remarks: Vec<_> =
         report.remarks.iter().map(|(_, breach)| (breach.rule.id, &*breach.message)).collect();
-    let told = "ControllerGetVolume of a deleted volume must be rejected, but succeeded, while CreateVolume was under way, \
+    let message = "ControllerGetVolume of a deleted volume must be rejected, but succeeded, while CreateVolume was under way, \
                 which was rejected";
-    assert_eq!(remarks, [("GEN-CONC-003", told)]);
+    assert_eq!(remarks, [("GEN-CONC-003", message)]);
     assert_eq!(rules(&check(&seen_at(95))), ["AFTER-ERROR-003"], "it was over by then");
 }
 
 /// What a driver has made of a call that it rejected is not laid to those who look.
 #[test]
-fn a_rejected_call_that_took_effect_is_told() {
+fn a_rejected_call_that_took_effect_is_reported() {
     let larger = CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
     let mut history = history(vec![
         (1, 0, 10, create(v(1), wanted()).into(), made(facts(v(1)))),

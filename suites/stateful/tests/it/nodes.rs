@@ -270,7 +270,7 @@ fn what_was_written_stays_in_the_volume() {
 }
 
 #[test]
-fn what_a_read_shows_is_told_apart() {
+fn different_reads_have_different_messages() {
     let mut story = published();
     story.done([write(0, 1), write(0, 2)]);
     let read_of = |found| said(VolumeResponse::Read([(Slot(0), found)].into(), None));
@@ -278,7 +278,7 @@ fn what_a_read_shows_is_told_apart() {
         Some(Impossible::Wrong(breach)) => breach.message,
         other => format!("{other:?}"),
     };
-    for (found, told) in [
+    for (found, expected) in [
         (Found::Of(v(2), Stamp(2)), "None"),
         (Found::Of(v(2), Stamp(9)), "a volume holds what was written to another volume"),
         (Found::Of(v(1), Stamp(1)), "a volume holds what was written before"),
@@ -290,7 +290,7 @@ fn what_a_read_shows_is_told_apart() {
         (Found::Damaged, "a volume holds other bytes than were written"),
         (Found::Strange, "a volume holds something else than what was written"),
     ] {
-        assert_eq!(message(found), told);
+        assert_eq!(message(found), expected);
     }
 }
 
@@ -408,7 +408,7 @@ fn made_again_while_staged() -> Story {
 }
 
 #[test]
-fn who_deletes_what_is_in_use_may_be_told_anything_of_its_id() {
+fn any_answer_is_right_after_deletion_in_use() {
     let mut story = made_again_while_staged();
     for call in [attach(v(1), N1), attach(v(1), N2), unstage(v(1), N1), look_up(v(1)), delete(v(1))] {
         story.judges(call, [(ok(), "fits"), (no(Code::Internal), "fits")]);

@@ -131,7 +131,7 @@ fn an_inline_or_static_driver_has_nothing_but_the_node() {
         Capability::PublishUnpublishVolume,
         Capability::StageUnstageVolume,
     ]);
-    // The run tells the model of the volume as if it had made it.
+    // The run makes the model take the volume for one that it made.
     story.right(create(v(1), wanted()), made(facts(v(1))));
     story.done([
         publish(v(1), N1, T1),

@@ -2,7 +2,9 @@
 
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
-use csi_suite_stateful::model::answer::{Answer, Listed, Response, SourceTold, VolumeFacts, VolumeResponse};
+use csi_suite_stateful::model::answer::{
+    Answer, Listed, Response, SourceReported, VolumeFacts, VolumeResponse,
+};
 use csi_suite_stateful::model::call::{
     Call, CreateSpec, List, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall,
 };
@@ -28,7 +30,7 @@ fn a_new_volume_is_as_it_was_asked_for() {
             (with(|facts| facts.capacity_bytes = GIB + 1), "MSG-CAPRANGE-008"),
             (with(|facts| facts.capacity_bytes = -1), "MSG-VOLUME-002"),
             (with(|facts| facts.id = None), "MSG-VOLUME-003"),
-            (with(|facts| facts.source = SourceTold::Stranger), "odd MSG-VOLUME-013"),
+            (with(|facts| facts.source = SourceReported::Stranger), "odd MSG-VOLUME-013"),
             (no(Code::OutOfRange), "fits"),
             (no(Code::Internal), "CTRL-CREATEVOL-001"),
         ],
@@ -163,7 +165,7 @@ fn a_volume_of_another_source_is_a_conflict() {
     );
     story.right(
         create(v(3), copy.clone()),
-        made(VolumeFacts { source: SourceTold::Known(v(1)), ..facts(v(3)) }),
+        made(VolumeFacts { source: SourceReported::Known(v(1)), ..facts(v(3)) }),
     );
     story.judges(create(v(3), wanted()), [(made(facts(v(3))), "CTRL-CREATEVOL-045")]);
     // The name may be looked up before the source, or after.
@@ -178,13 +180,13 @@ fn a_source_whose_id_came_again_may_be_another_one() {
     let copy = CreateSpec { source: Some(v(1)), ..wanted() };
     story.right(
         create(v(2), copy.clone()),
-        made(VolumeFacts { source: SourceTold::Known(v(1)), ..facts(v(2)) }),
+        made(VolumeFacts { source: SourceReported::Known(v(1)), ..facts(v(2)) }),
     );
     story.judges(create(v(2), copy.clone()), [(no(Code::InvalidArgument), "CTRL-CREATEVOL-002")]);
     story.done([delete(v(1))]);
     story.wait();
     story.right(create(v(1), wanted()), made(facts(v(1))));
-    let again = made(VolumeFacts { source: SourceTold::Known(v(1)), ..facts(v(2)) });
+    let again = made(VolumeFacts { source: SourceReported::Known(v(1)), ..facts(v(2)) });
     story.judges(create(v(2), copy), [(again, "fits"), (no(Code::InvalidArgument), "fits")]);
 }
 
@@ -480,7 +482,7 @@ fn a_list_on_one_page_has_every_volume() {
 
 /// Of a driver that never says how large its volumes are, an expansion that repeats what was asked for is no measure.
 #[test]
-fn a_size_that_an_expansion_tells_too_small_is_held_against_nothing_else() {
+fn too_small_a_size_of_an_expansion_accuses_nothing_else() {
     let mut story = Story::of_a_volume();
     story.right(expand(v(1), 3 * GIB), said(VolumeResponse::Grown(3 * GIB, true)));
     // The driver answers what was asked for, and the volume stays as large as it is.
@@ -491,7 +493,7 @@ fn a_size_that_an_expansion_tells_too_small_is_held_against_nothing_else() {
 }
 
 #[test]
-fn a_size_that_only_an_expansion_tells_takes_no_name() {
+fn a_size_that_only_an_expansion_reports_takes_no_name() {
     let mut story = Story::with(profile());
     let unknown = || made(VolumeFacts { capacity_bytes: 0, ..facts(v(1)) });
     story.right(create(v(1), wanted()), unknown());

@@ -1,4 +1,4 @@
-//! What another check tells by the same rule, in words of its own, is neither made small nor confirmed.
+//! A fault that another check reports by its rule, in words of its own, is neither shrunk nor confirmed.
 
 use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::prelude::*;

@@ -1,4 +1,4 @@
-//! A fault is told by as few calls as can show it.
+//! A fault is reported with as few calls as can show it.
 
 use csi_harness::config::{Config, Effort};
 use csi_mock_driver::Defect;
@@ -11,7 +11,7 @@ use crate::registry;
 /// Seeds at which that has to be so: what is found at first differs, what is left does not.
 const SEEDS: [u64; 2] = [1, 2];
 
-/// The defect, the check, and the calls that are told.
+/// The defect, the check, and the calls of the report.
 const MINIMAL: [(&str, &str, &[&str]); 17] = [
     ("create-volume-forgets-names", "property/volumes", &["CreateVolume", "CreateVolume"]),
     // The first sequence that shows it asks for a copy under the name.
@@ -81,8 +81,8 @@ fn is_minimal(defect: &str, check: &str, calls: &[&str]) -> Result<(), Failed> {
         let run = mock::run(registry(), mock, config, seed, |other| other.id == check)?;
         let mut violations = run.reports.iter().filter_map(|report| report.outcome.violation());
         let violation = violations.next().ok_or_else(|| format!("nothing is found at seed {seed}"))?;
-        let told: Vec<&str> = violation.transcript.iter().filter_map(|line| call(line)).collect();
-        if told != calls {
+        let reported: Vec<&str> = violation.transcript.iter().filter_map(|line| call(line)).collect();
+        if reported != calls {
             return Err(Failed::from(format!("at seed {seed}:\n{}", violation.transcript.join("\n"))));
         }
     }

@@ -31,12 +31,12 @@ fn is_no_fault_once(method: &str, times: u32, check: &'static str) -> Result<(),
     let config = Config { effort: little(), ..everything_set() };
     let run = mock::run(registry(), mock, config, 1, |one| one.id == check)?;
     let warned = run.reports.iter().flat_map(outcomes);
-    let is_told = warned
+    let is_reported = warned
         .filter_map(Outcome::violation)
         .any(|violation| violation.requirement.is_some_and(|rule| rule.id == "GEN-CONC-003"));
     match run.accusations() {
         wrong if !wrong.is_empty() => Err(Failed::from(wrong.join("\n"))),
-        _ if !is_told => Err(Failed::from("nobody says that it was rejected")),
+        _ if !is_reported => Err(Failed::from("nobody says that it was rejected")),
         _ => Ok(()),
     }
 }

@@ -54,7 +54,7 @@ async fn run_test(
     let mut filter = Filter::default();
     filter.add(test).unwrap();
     let planned = registry.select(&filter, &target.config().access_types);
-    let options = RunOptions { jobs: 1, seed: 1, tell_each: true, registry, ..RunOptions::default() };
+    let options = RunOptions { jobs: 1, seed: 1, report_each: true, registry, ..RunOptions::default() };
     let run = Run::until(signal, target, planned, options).await;
     let told = run.reports.into_iter().map(|report| (report.outcome, report.leftovers)).collect();
     (told, run.summary)

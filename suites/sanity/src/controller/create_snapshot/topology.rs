@@ -13,7 +13,7 @@ fn places(topologies: &[v1::Topology]) -> Vec<Segments> {
     topologies.iter().map(|topology| topology.segments.clone()).collect()
 }
 
-/// Returns whether two lists have the same topologies, in any order.
+/// Returns true if two lists contain equal topologies, in any order.
 fn same(one: &[Segments], other: &[Segments]) -> bool {
     one.len() == other.len() && one.iter().all(|place| other.contains(place))
 }
@@ -44,20 +44,20 @@ check! {
     async |cx| {
         let (here, request) = request_here(cx).await?;
         let snapshot = cx.create_snapshot(request).await.must("cut a volume where it is")?;
-        let told = places(&snapshot.accessible_topology);
+        let reported = places(&snapshot.accessible_topology);
         ensure!(
-            told.iter().all(|place| !place.is_empty()),
+            reported.iter().all(|place| !place.is_empty()),
             "accessible_topology of a snapshot has an entry without segments";
             of: &req::MSG_SNAPSHOT_018,
             expected: "segments in each entry",
-            actual: format!("{told:?}")
+            actual: format!("{reported:?}")
         );
-        keys_well_formed(&told).map_err(|stop| stop.of(&req::MSG_SNAPSHOT_018))?;
+        keys_well_formed(&reported).map_err(|stop| stop.of(&req::MSG_SNAPSHOT_018))?;
         ensure!(
-            told.is_empty() || told.iter().any(|place| meets(place, &here)),
+            reported.is_empty() || reported.iter().any(|place| meets(place, &here)),
             "a snapshot cannot be used from where it was asked to be";
             expected: format!("accessible_topology with {here:?}, or none"),
-            actual: format!("{told:?}")
+            actual: format!("{reported:?}")
         );
         Ok(())
     }
@@ -99,13 +99,13 @@ check! {
             replies.push(("GetSnapshot", &req::MSG_SNAPSHOT_019, got));
         }
         for (rpc, rule, reply) in replies.into_iter().filter_map(|(rpc, rule, reply)| Some((rpc, rule, reply?))) {
-            let told = places(&reply.accessible_topology);
+            let reported = places(&reply.accessible_topology);
             ensure!(
-                same(&told, &first),
+                same(&reported, &first),
                 "{rpc} returns another topology of a snapshot than the reply before";
                 of: rule,
                 expected: format!("{first:?}"),
-                actual: format!("{told:?}")
+                actual: format!("{reported:?}")
             );
         }
         Ok(())
@@ -132,23 +132,23 @@ check! {
         for place in &usable {
             let reply = cx.create_volume(restore(Some(place))).await;
             let volume = reply.must("make a volume from a snapshot where that is usable")?;
-            let told = places(&volume.accessible_topology);
+            let reported = places(&volume.accessible_topology);
             ensure!(
-                told.is_empty() || told.iter().any(|told| meets(told, place)),
+                reported.is_empty() || reported.iter().any(|one| meets(one, place)),
                 "a volume made from a snapshot cannot be reached from where the snapshot is usable";
                 expected: format!("accessible_topology with {place:?}, or none"),
-                actual: format!("{told:?}")
+                actual: format!("{reported:?}")
             );
         }
         let by_itself = cx.create_volume(restore(None)).setup("a volume made from a snapshot").await?;
-        let told = places(&by_itself.accessible_topology);
+        let reported = places(&by_itself.accessible_topology);
         let is_within = |place: &Segments| usable.iter().any(|usable| meets(place, usable));
         ensure!(
-            usable.is_empty() || told.is_empty() || told.iter().any(is_within),
+            usable.is_empty() || reported.is_empty() || reported.iter().any(is_within),
             "a volume made from a snapshot lies where the snapshot is not usable";
             of: &req::CTRL_CREATEVOL_050,
             expected: format!("accessible_topology with one of {usable:?}"),
-            actual: format!("{told:?}")
+            actual: format!("{reported:?}")
         );
         Ok(())
     }
@@ -181,13 +181,13 @@ check! {
                 .actual(refused.to_string())
                 .into()),
             Ok(snapshot) => {
-                let told = places(&snapshot.accessible_topology);
-                let elsewhere = !told.is_empty() && !told.iter().any(|place| meets(place, &nowhere));
+                let reported = places(&snapshot.accessible_topology);
+                let elsewhere = !reported.is_empty() && !reported.iter().any(|place| meets(place, &nowhere));
                 let rule = if elsewhere { &req::MSG_TOPOREQ_016 } else { &req::CTRL_CREATESNAP_034 };
                 Err(Violation::new("a snapshot is created although the requested topology does not exist")
                     .of(rule)
                     .expected("an error")
-                    .actual(format!("OK, with accessible_topology {told:?}"))
+                    .actual(format!("OK, with accessible_topology {reported:?}"))
                     .into())
             }
         }
@@ -239,12 +239,12 @@ check! {
                 Ok(())
             }
             Ok(snapshot) => {
-                let told = places(&snapshot.accessible_topology);
+                let reported = places(&snapshot.accessible_topology);
                 ensure!(
-                    told.is_empty() || told.iter().any(|place| meets(place, &there)),
+                    reported.is_empty() || reported.iter().any(|place| meets(place, &there)),
                     "a snapshot cannot be used from where it was asked to be";
                     expected: format!("ALREADY_EXISTS, or accessible_topology with {there:?}"),
-                    actual: format!("OK, with {told:?}")
+                    actual: format!("OK, with {reported:?}")
                 );
                 Ok(())
             }

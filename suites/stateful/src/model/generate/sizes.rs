@@ -1,4 +1,4 @@
-//! Sizes that may be asked for: those that are known to be had, and others that are legal and that a driver may refuse.
+//! Sizes that may be requested: those that are known to work, and others that are legal but that a driver may refuse.
 
 use super::View;
 use crate::model::call::{CreateSpec, Size};
@@ -6,7 +6,7 @@ use crate::model::call_context::DriverProfile;
 use crate::model::state::VolumeLife;
 use crate::model::state_set::StateSet;
 
-/// How often a size that is known to be had is chosen, beside others.
+/// The weight of a size that is known to work, relative to others.
 const KNOWN_WEIGHT: usize = 3;
 
 /// Sizes of new volumes.

@@ -1,4 +1,4 @@
-//! What may be answered about group snapshots.
+//! The answers that are right for calls about group snapshots.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(in crate::model) fn group(group: &Group, call: &GroupCall, around: &CallCont
     }
 }
 
-/// What may be said when the call is done.
+/// Judges the content of a successful answer.
 pub(in crate::model) fn group_said(
     group: &Group,
     call: &GroupCall,
@@ -36,9 +36,9 @@ pub(in crate::model) fn group_said(
         (GroupCall::CreateVolumeGroupSnapshot { volumes, .. }, GroupResponse::Seen(facts)) => {
             let volumes = volumes.iter().copied().collect();
             match &group.life {
-                // What is asked for then is open, and so is what is said of it.
+                // The specification leaves open what such a request means, and so its answer.
                 Some(life) if life.thinned => Finding::Fits,
-                // That it is done at all is wrong, and told.
+                // The wrong success is reported already.
                 Some(life) if life.volumes != volumes => Finding::Fits,
                 Some(life) => complete(facts, &volumes).and(same(life, facts)),
                 None => complete(facts, &volumes),
@@ -137,7 +137,7 @@ fn delete_member(held: Held<'_, GroupLife>, member: Id) -> Expectation {
     }
 }
 
-/// What a volume made from a member says of the group.
+/// Judges the evidence about the group in a copy of a member.
 fn copying(held: Held<'_, GroupLife>) -> Expectation {
     match held {
         Held::Gone => must_be_refused(&req::CTRL_CREATEVOL_039, Code::NotFound, "from a deleted member"),
@@ -150,7 +150,7 @@ fn copying(held: Held<'_, GroupLife>) -> Expectation {
     }
 }
 
-/// What every answer about a new group snapshot has to have.
+/// Judges if an answer about a new group snapshot is complete.
 fn complete(facts: &GroupFacts, volumes: &BTreeSet<Id>) -> Finding {
     let id = says(
         facts.id.is_some(),
@@ -192,7 +192,7 @@ fn complete(facts: &GroupFacts, volumes: &BTreeSet<Id>) -> Finding {
     id.in_doubt().and(time).and(some).and(all).and(ready)
 }
 
-/// What two answers about one group snapshot agree in.
+/// Judges if two answers about one group snapshot agree.
 fn same(life: &GroupLife, facts: &GroupFacts) -> Finding {
     let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| id.to_string());
     let id = says(

@@ -1,5 +1,5 @@
-//! What may be told of the health of volumes. That something is wrong with one is no fault, and that nothing is wrong nobody
-//! can know; which volume is spoken of is another matter.
+//! The answers that are right about the health of volumes. An unhealthy volume is no fault of the driver, and whether a
+//! volume is healthy cannot be known here. The volume that an answer names can be judged.
 
 use csi_harness::spec::requirements::{Requirement, req};
 use tonic::Code;
@@ -52,7 +52,7 @@ pub(super) fn is_of(asked: Id, rule: &'static Requirement, of: Option<Id>) -> Fi
     )
 }
 
-/// What a list says of a volume that exists.
+/// Judges a list that contains a volume that exists.
 pub(super) fn listed(said: &VolumeResponse) -> Finding {
     says(
         *said != VolumeResponse::MissingFromPages,
@@ -63,7 +63,7 @@ pub(super) fn listed(said: &VolumeResponse) -> Finding {
     )
 }
 
-/// What a list says of a volume that was deleted.
+/// Judges a list that contains a volume that was deleted.
 pub(super) fn listed_after_deletion(said: &VolumeResponse) -> Finding {
     says(
         !matches!(said, VolumeResponse::Health(_) | VolumeResponse::MissingFromPages),

@@ -1,5 +1,5 @@
-//! What the Node service may answer about volumes. A node plugin without state cannot tell a volume that is gone from
-//! one that is merely not there, and many have none.
+//! The answers of the Node service that are right about volumes. A node plugin without state cannot distinguish a
+//! volume that is gone from one that is merely not there, and many plugins have no state.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use crate::model::expectation::{Breach, Expectation, Finding, anything, must, mu
 use crate::model::names::{Node, ObjectKind, Slot, Target};
 use crate::model::state::{Held, VolumeLife};
 
-/// Of a volume that is not mounted any more where the driver has mounted it nothing is said, but that it can be given back.
+/// Once someone else has removed the mount, the only requirement is that the volume can still be unpublished.
 const TORN: &str = "of a volume whose mount someone else has removed";
 
-/// Whether the orchestrator has done what comes before staging. What can be staged of a volume that is attached for
-/// reading only is not clear.
+/// Returns true if the orchestrator has done the steps before staging. The specification does not say what can be
+/// staged of a volume that is attached for reading only.
 fn is_attached(life: &VolumeLife, node: Node, around: &CallContext) -> bool {
     !around.profile.has(Capability::PublishUnpublishVolume)
         || life.attached.get(&node).is_some_and(|attachment| !attachment.readonly)
 }
 
-/// Whether the orchestrator has done what comes before publishing.
+/// Returns true if the orchestrator has done the steps before publishing.
 fn is_staged(life: &VolumeLife, node: Node, around: &CallContext) -> bool {
     is_attached(life, node, around)
         && (!around.profile.has(Capability::StageUnstageVolume) || life.staged.contains_key(&node))
@@ -219,7 +219,7 @@ fn may_be_full(life: &VolumeLife, around: &CallContext) -> bool {
     life.wanted.usage.access == AccessType::Mount && bytes < around.profile.size_bytes
 }
 
-/// What is at the target path is the volume, and so what was written to the volume is in it.
+/// The requirement that the target path shows the volume, and so the data that was written to it.
 fn target_is_the_volume(life: &VolumeLife) -> &'static Requirement {
     match life.wanted.usage.access {
         AccessType::Block => &req::NODE_PUBLISH_026,
@@ -227,7 +227,7 @@ fn target_is_the_volume(life: &VolumeLife) -> &'static Requirement {
     }
 }
 
-/// What was written to a volume, or to what it is a copy of, is there.
+/// Judges if data that was written to a volume, or to the source of its copy, is there.
 pub(super) fn read_back(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
     let Some((slot, write)) = life.bytes.lost(found) else { return of_others(life, found) };
     let found = found.get(&slot).copied().unwrap_or(Found::Empty);
@@ -248,14 +248,14 @@ pub(super) fn read_back(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Fin
     breach.weighed()
 }
 
-/// A snapshot that holds what was written later was cut late. Of anything else nobody knows whether it is in the snapshot.
+/// A snapshot with data that was written later was cut late. Other data may be in the snapshot or not.
 fn of_snapshot(write: Write, found: Found) -> &'static Requirement {
     let is_later = found.volume().is_none_or(|volume| volume == write.volume)
         && found.stamp().is_some_and(|stamp| stamp > write.stamp);
     if is_later { &req::CTRL_CREATESNAP_015 } else { &req::MSG_VOLSOURCE_004 }
 }
 
-/// What is to be said where a write should be, and this was found.
+/// Describes what was found instead of a write.
 fn instead(write: Write, found: Found) -> &'static str {
     match found {
         Found::Of(volume, _) if volume != write.volume => "holds what was written to another volume",
@@ -270,7 +270,8 @@ fn instead(write: Write, found: Found) -> &'static str {
     }
 }
 
-/// What was written to others is not in a new volume. Storage that is used again may have it; nothing says that it is cleared.
+/// Judges if a new volume contains data of others. Storage that is used again may contain it; the specification does
+/// not demand that it is cleared.
 fn of_others(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
     let is_new = |slot: Slot| life.wanted.source.is_none() && !life.bytes.has(slot);
     let other = found.iter().find_map(|(slot, found)| match found {
@@ -287,7 +288,7 @@ fn of_others(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
     .remarked()
 }
 
-/// A workload that had a device at its target path finds one behind which there is nothing any more.
+/// Judges a device at a target path that has nothing behind it any more.
 pub(super) fn gone() -> Finding {
     says(
         false,

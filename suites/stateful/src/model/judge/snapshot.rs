@@ -1,4 +1,4 @@
-//! What may be answered about snapshots.
+//! The answers that are right for calls about snapshots.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub(in crate::model) fn snapshot(
     }
 }
 
-/// What may be said when the call is done.
+/// Judges the content of a successful answer.
 pub(in crate::model) fn snapshot_said(
     snapshot: &Snapshot,
     call: &SnapshotCall,
@@ -41,7 +41,7 @@ pub(in crate::model) fn snapshot_said(
     match (call, said) {
         (SnapshotCall::CreateSnapshot { name, volume }, SnapshotResponse::Seen(facts)) => {
             match &snapshot.life {
-                // That it is done at all is wrong, and told.
+                // The wrong success is reported already.
                 Some(life) if life.volume != *volume => Finding::Fits,
                 Some(life) => complete(facts, *volume).and(same(life, facts)).and(same_topology(
                     life,
@@ -113,7 +113,7 @@ fn look_up(held: Held<'_, SnapshotLife>) -> Expectation {
     }
 }
 
-/// What a volume made from it says of the snapshot.
+/// Judges the evidence about the snapshot in a copy of it.
 fn copying(held: Held<'_, SnapshotLife>) -> Expectation {
     match held {
         Held::Gone => must_be_refused(&req::CTRL_CREATEVOL_039, Code::NotFound, "from a deleted snapshot"),
@@ -126,7 +126,7 @@ fn copying(held: Held<'_, SnapshotLife>) -> Expectation {
     }
 }
 
-/// What every answer about a snapshot has to have.
+/// Judges if an answer about a snapshot is complete.
 fn complete(facts: &SnapshotFacts, volume: Id) -> Finding {
     let id = says(
         facts.id.is_some(),
@@ -170,7 +170,7 @@ fn own_id(name: Name, facts: &SnapshotFacts, around: &CallContext) -> Finding {
     .in_doubt()
 }
 
-/// What two answers about one snapshot agree in.
+/// Judges if two answers about one snapshot agree.
 fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
     let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| id.to_string());
     let id = says(
@@ -187,10 +187,10 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
         moment_text(life.creation_time),
         moment_text(facts.creation_time),
     );
-    // The size may become known only once the snapshot is ready, and zero means that it is not told.
-    let is_told = life.size_bytes != 0 && facts.size_bytes != 0;
+    // The size may become known only once the snapshot is ready, and zero means unknown.
+    let is_known = life.size_bytes != 0 && facts.size_bytes != 0;
     let size = says(
-        !is_told || !facts.ready || facts.size_bytes == life.size_bytes,
+        !is_known || !facts.ready || facts.size_bytes == life.size_bytes,
         &req::CTRL_CREATESNAP_002,
         "the size of a snapshot that is ready has changed",
         life.size_bytes,
@@ -206,7 +206,7 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
     id.in_doubt().and(time).and(size).and(ready)
 }
 
-/// A snapshot goes on being usable from where it was: it may be copied further, and is not taken away.
+/// Judges that a snapshot stays usable where it was: it may be copied to further places, but not removed from any.
 fn same_topology(
     life: &SnapshotLife,
     facts: &SnapshotFacts,

@@ -1,4 +1,4 @@
-//! What the Controller service may answer about volumes.
+//! The answers of the Controller service that are right about volumes.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use csi_harness::text::size::sized;
 use tonic::Code;
 
 use super::{health, list, node};
-use crate::model::answer::{SourceTold, VolumeFacts, VolumeResponse};
+use crate::model::answer::{SourceReported, VolumeFacts, VolumeResponse};
 use crate::model::call::{CreateSpec, List, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall};
 use crate::model::call_context::{CallContext, Presence};
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
@@ -53,7 +53,7 @@ pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, around: &Call
     }
 }
 
-/// What may be said when the call is done.
+/// Judges the content of a successful answer.
 pub(in crate::model) fn volume_said(
     volume: &Volume,
     call: &VolumeCall,
@@ -62,7 +62,7 @@ pub(in crate::model) fn volume_said(
 ) -> Finding {
     if let (VolumeCall::CreateVolume { name, wanted }, VolumeResponse::Made(facts)) = (call, said) {
         return match &volume.life {
-            // That it is done at all is wrong, and told.
+            // The wrong success is reported already.
             Some(life) if is_taken(life, wanted) => Finding::Fits,
             Some(life) => complete(facts).and(same(life, wanted, facts)),
             None => complete(facts).and(as_wanted(*name, wanted, facts, around)),
@@ -84,7 +84,7 @@ pub(in crate::model) fn volume_said(
             "a list without it, on one page",
         )
         .in_doubt(),
-        // What changes may show there late as well.
+        // A list that lags may also show old values.
         (VolumeCall::Listing { .. }, VolumeResponse::Seen(..)) if around.profile.lists_lag => Finding::Fits,
         (VolumeCall::Listing { .. }, VolumeResponse::Seen(facts, nodes)) => {
             seen(life, facts, nodes.as_ref(), &req::CTRL_LISTVOL_012, around)
@@ -127,14 +127,14 @@ pub(in crate::model) fn volume_said(
                 Some(0) => node::gone(),
                 _ => node::read_back(life, found).and(node::measured(life, *device_bytes)),
             };
-            // What is to be there when others have taken mounts away is said nowhere.
+            // The specification does not say what is there when others have removed mounts.
             if life.is_torn(*node, *target) { finding.remarked() } else { finding }
         }
         _ => Finding::Fits,
     }
 }
 
-/// What may be said of a volume that does not exist, and need not be refused.
+/// Judges a successful answer about a volume that does not exist, where success is permitted.
 fn said_of_nothing(call: &VolumeCall, said: &VolumeResponse) -> Finding {
     if let VolumeCall::HealthListing { .. } = call {
         return health::listed_after_deletion(said);
@@ -146,7 +146,8 @@ fn said_of_nothing(call: &VolumeCall, said: &VolumeResponse) -> Finding {
         "nothing of it once the deletion is complete",
         "the volume",
     )
-    // How long a deletion may go on after its OK is said nowhere. Checks that wait for its end judge that.
+    // The specification does not say how long a deletion may go on after its OK. Checks that wait for its end judge
+    // that.
     .remarked()
     .in_doubt()
 }
@@ -174,12 +175,12 @@ fn create_new(wanted: &CreateSpec, around: &CallContext) -> Expectation {
         true => expectation,
         false => unusual_size(expectation),
     };
-    // What other keys mean in parameters only the driver knows.
+    // Only the driver knows the meaning of other keys in parameters.
     let is_accepted = profile.usages.contains(&wanted.usage) && wanted.parameters == 0;
     if is_accepted { expectation } else { expectation.or_any_refusal() }
 }
 
-/// For a size that the driver was not seen to have.
+/// Permits refusals of a size that the driver was not seen to support.
 fn unusual_size(expectation: Expectation) -> Expectation {
     expectation
         .or(Code::OutOfRange, "the driver may not have that size")
@@ -195,19 +196,19 @@ fn copy(source: Id, around: &CallContext) -> Expectation {
     };
     let expectation = match around.source {
         Presence::No => must_be_refused(is_gone, Code::NotFound, "from a source that is deleted"),
-        // Not ready, on its way out, or never made: who knows.
+        // The source is not ready, being deleted, or was never made.
         Presence::Maybe => must(is_there, "make a copy").or_any_refusal(),
         Presence::Yes if around.source_in_use => {
             must(is_there, "make a copy").or(Code::FailedPrecondition, "the source may be in use")
         }
         Presence::Yes => must(is_there, "make a copy"),
     };
-    // Who has group snapshots alone has not promised to copy their members.
+    // A driver that only has group snapshots has not promised to copy their members.
     if around.profile.has(capability) { expectation } else { expectation.or_any_refusal() }
 }
 
-/// Under a name that is taken: the volume there is good enough, or ALREADY_EXISTS says that it is not.
-/// Whether nothing but ALREADY_EXISTS is right.
+/// Returns true if the volume under a name that is taken differs from the request so much that only ALREADY_EXISTS is
+/// right.
 fn is_taken(life: &VolumeLife, wanted: &CreateSpec) -> bool {
     matches!(difference(life, wanted), Some(Difference::Source | Difference::SizeThatDoesNotFit))
 }
@@ -224,7 +225,7 @@ fn create_again(life: &VolumeLife, wanted: &CreateSpec, around: &CallContext) ->
         Some(Difference::SizeThatDoesNotFit) => {
             taken(&req::CTRL_CREATEVOL_041, "of a name that a volume of another size has")
         }
-        // It may serve both.
+        // The volume may serve both usages.
         Some(Difference::Usage) => {
             taken(&req::CTRL_CREATEVOL_042, "of a name that a volume for another use has").or_done()
         }
@@ -237,7 +238,7 @@ fn create_again(life: &VolumeLife, wanted: &CreateSpec, around: &CallContext) ->
         }
         Some(Difference::SizeThatMayFit) => must(&req::CTRL_CREATEVOL_003, "return a volume of unknown size")
             .or(Code::AlreadyExists, "the size may not fit"),
-        // What is compatible is the driver's to say.
+        // The driver decides what is compatible.
         Some(Difference::SizeThatFits) => {
             must(&req::CTRL_CREATEVOL_003, "answer with the volume, which has a size that the request allows")
                 .or_remark(Code::AlreadyExists, "the volume has a size that the request allows")
@@ -249,7 +250,7 @@ fn create_again(life: &VolumeLife, wanted: &CreateSpec, around: &CallContext) ->
     if wanted.source.is_some() && around.source != Presence::Yes {
         expectation = expectation.or(Code::NotFound, "the source may be looked for first");
     }
-    // What is asked for by that id may be a copy of another source.
+    // That id may by now belong to another source than the volume was copied from.
     let is_another = wanted.source.is_some() && around.source_came_again;
     if is_another || differences(made, wanted) > 1 || !around.profile.usages.contains(&wanted.usage) {
         expectation = expectation.or_any_refusal();
@@ -257,7 +258,7 @@ fn create_again(life: &VolumeLife, wanted: &CreateSpec, around: &CallContext) ->
     expectation
 }
 
-/// In what a request is most unlike the one that the volume was made with.
+/// The largest difference between a request and the one that the volume was made with.
 enum Difference {
     Source,
     SizeThatDoesNotFit,
@@ -304,7 +305,7 @@ fn taken(rule: &'static Requirement, what: &'static str) -> Expectation {
     must_be_refused(rule, Code::AlreadyExists, what)
 }
 
-/// Which parameters are compatible only the driver knows.
+/// Only the driver knows which parameters are compatible.
 fn parameters(rule: &'static Requirement, what: &'static str) -> Expectation {
     taken(rule, what)
         .or(Code::InvalidArgument, "the driver may demand what is left out")
@@ -327,7 +328,7 @@ fn delete(held: Held<'_, VolumeLife>, around: &CallContext) -> Expectation {
         .or_done_remark("nothing says that a driver able to delete it has to reject");
     }
     if life.is_in_use() {
-        // A controller without attachments sees nothing of it.
+        // A controller without attachments does not know if the volume is in use.
         return must(&req::CTRL_DELETEVOL_011, "delete the volume or reject")
             .or(Code::FailedPrecondition, "a node uses it");
     }
@@ -357,7 +358,7 @@ fn attach(
         Some(now) if now.usage == usage && around.profile.has(Capability::PublishReadonly) => {
             must_be_refused(&req::CTRL_PUBLISH_026, Code::AlreadyExists, "with another readonly than before")
         }
-        // Whether the present attachment serves another use is the driver's to say.
+        // The driver decides if the present attachment serves another use.
         Some(_) => {
             must_be_refused(&req::CTRL_PUBLISH_026, Code::AlreadyExists, "for another use than before")
                 .or_done()
@@ -382,7 +383,7 @@ fn elsewhere(life: &VolumeLife) -> Expectation {
         Code::FailedPrecondition,
         "of a volume for one node, which another node has,",
     );
-    // Some volumes are for many nodes by nature, whatever was asked for; ValidateVolumeCapabilities tells.
+    // Some volumes are for many nodes by nature, whatever was requested; ValidateVolumeCapabilities shows that.
     let confirmed = MODES_FOR_MANY_NODES.map(|mode| {
         let usage = Usage { mode, ..life.wanted.usage };
         life.confirmed.get(&usage).map(|confirmed| confirmed.yes)
@@ -417,7 +418,7 @@ fn detach(held: Held<'_, VolumeLife>, node: Option<Node>) -> Expectation {
         (false, false, Some(_)) => {
             must(&req::CTRL_UNPUBLISH_005, "succeed for a volume that is not on the node")
         }
-        // Whoever refuses a call without a node does so wherever the volume is.
+        // A driver that refuses a call without a node does so wherever the volume is.
         (_, false, None) => must(&req::CTRL_UNPUBLISH_011, "detach the volume from all nodes"),
         (true, false, Some(_)) => {
             must(&req::CTRL_UNPUBLISH_001, "detach a volume that nobody uses on the node")
@@ -495,7 +496,7 @@ fn modify(held: Held<'_, VolumeLife>) -> Expectation {
     }
 }
 
-/// What a snapshot or a copy says of the volume that it is made of.
+/// Judges the evidence about the volume in a snapshot or a copy of it.
 fn copying(held: Held<'_, VolumeLife>) -> Expectation {
     match held {
         Held::Gone => must_be_refused(&req::CTRL_CREATESNAP_013, Code::NotFound, "of a deleted volume"),
@@ -506,7 +507,7 @@ fn copying(held: Held<'_, VolumeLife>) -> Expectation {
     }
 }
 
-/// What every answer about a volume has to have.
+/// Judges if an answer about a volume is complete.
 fn complete(facts: &VolumeFacts) -> Finding {
     let id =
         says(facts.id.is_some(), &req::MSG_VOLUME_003, "the volume has no id", "a volume_id", "an empty one");
@@ -519,7 +520,7 @@ fn complete(facts: &VolumeFacts) -> Finding {
     ))
 }
 
-/// What is said of a volume that was just made.
+/// Judges if a volume that was just made has the requested properties.
 fn as_wanted(name: Name, wanted: &CreateSpec, facts: &VolumeFacts, around: &CallContext) -> Finding {
     let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| format!("the one of {id}"));
     let is_own = facts.id.is_none_or(|id| id.name == name) || around.owner != Presence::Yes;
@@ -550,22 +551,24 @@ fn as_wanted(name: Name, wanted: &CreateSpec, facts: &VolumeFacts, around: &Call
     );
     let source = says(
         match facts.source {
-            SourceTold::LeftOut => true,
-            SourceTold::Known(source) => wanted.source == Some(source),
-            SourceTold::Stranger => false,
+            SourceReported::LeftOut => true,
+            SourceReported::Known(source) => wanted.source == Some(source),
+            SourceReported::Stranger => false,
         },
         &req::MSG_VOLUME_013,
         "content_source names another source than the request",
         format!("content_source {}, or none", shown(wanted.source)),
         match facts.source {
-            SourceTold::Known(source) => shown(Some(source)),
-            SourceTold::LeftOut | SourceTold::Stranger => "something that was never requested".to_owned(),
+            SourceReported::Known(source) => shown(Some(source)),
+            SourceReported::LeftOut | SourceReported::Stranger => {
+                "something that was never requested".to_owned()
+            }
         },
     );
     own.in_doubt().and(large).and(small).and(source)
 }
 
-/// What is said of a volume when its name is used again.
+/// Judges the answer when the name of a volume is used again.
 fn same(life: &VolumeLife, wanted: &CreateSpec, facts: &VolumeFacts) -> Finding {
     let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| id.to_string());
     let id = says(
@@ -583,7 +586,7 @@ fn same(life: &VolumeLife, wanted: &CreateSpec, facts: &VolumeFacts) -> Finding 
         facts.capacity_bytes,
     );
     let id = id.in_doubt();
-    let Some((context, topology)) = &life.told else { return id.and(size) };
+    let Some((context, topology)) = &life.reported else { return id.and(size) };
     let (rule, what): (&Requirement, _) = match wanted.parameters == life.wanted.parameters {
         true => (&req::MSG_VOLUME_008, "the volume_context of the repeated answer differs"),
         false => {
@@ -603,7 +606,7 @@ fn same(life: &VolumeLife, wanted: &CreateSpec, facts: &VolumeFacts) -> Finding 
     id.and(context).and(size).and(topology)
 }
 
-/// What is said of a volume that was looked up.
+/// Judges the answer when a volume is looked up.
 fn seen(
     life: &VolumeLife,
     facts: &VolumeFacts,
@@ -612,7 +615,7 @@ fn seen(
     around: &CallContext,
 ) -> Finding {
     let empty = "{}";
-    let context = life.told.as_ref().map_or(empty, |(context, _)| context);
+    let context = life.reported.as_ref().map_or(empty, |(context, _)| context);
     let other = context != &*facts.context && context != empty && &*facts.context != empty;
     let context = says(
         !other,
@@ -628,8 +631,9 @@ fn seen(
         format!("capacity_bytes {}, or 0 for unknown", sized(life.size_bytes).of_field()),
         facts.capacity_bytes,
     );
-    let told = around.profile.has(Capability::ListVolumesPublishedNodes);
-    let missing = life.attached.keys().find(|node| told && !nodes.is_some_and(|nodes| nodes.contains(node)));
+    let reports_nodes = around.profile.has(Capability::ListVolumesPublishedNodes);
+    let missing =
+        life.attached.keys().find(|node| reports_nodes && !nodes.is_some_and(|nodes| nodes.contains(node)));
     let published = says(
         missing.is_none(),
         publishes,
@@ -640,7 +644,7 @@ fn seen(
     context.and(size).and(published)
 }
 
-/// Asked again while the same nodes have the volume, the driver says the same.
+/// Judges if a repeated question gets an equal answer while the volume is on the same nodes.
 fn same_verdict(life: &VolumeLife, usage: Usage, yes: bool) -> Finding {
     let shown = |yes: bool| if yes { "confirmed" } else { "no confirmed" };
     let before = life.confirmed.get(&usage).filter(|before| before.attached == life.attached_to());
