@@ -1,5 +1,5 @@
-//! Injectors of faults, one for each kind of thing that can be broken. An injector knows the faults that a driver can meet, from what it was seen to do in a life
-//! without any; it breaks and heals them.
+//! Injectors of faults, one for each kind of thing that can be broken. An injector knows the faults that a driver can meet, from
+//! what it was seen to do in a life without any; it breaks and heals them.
 
 pub mod backend_network;
 pub mod commands;
