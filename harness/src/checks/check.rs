@@ -142,6 +142,11 @@ impl Check {
     pub fn id_of(label: &str) -> &str {
         label.strip_suffix("@block").unwrap_or(label)
     }
+
+    /// The access type in the name of one of its runs.
+    pub fn access_of(label: &str) -> AccessType {
+        if label.ends_with("@block") { AccessType::Block } else { AccessType::Mount }
+    }
 }
 
 impl fmt::Debug for Check {

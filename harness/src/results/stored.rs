@@ -146,6 +146,11 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&unfinished, path)
 }
 
+/// The message of a violation as the title of a file, in one line.
+pub fn title(message: &str) -> String {
+    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// Says how to run a case again, or why it is not stored.
 pub fn message<E: Error + 'static>(stored: Result<PathBuf, E>) -> String {
     match stored {

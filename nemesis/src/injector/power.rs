@@ -2,8 +2,8 @@
 //! some of them, renames survive their contents, and the last write is torn. Mounts and loop devices are gone, as after
 //! any reboot, and the driver is started again.
 //!
-//! The directory is one that the driver was seen to keep files in; a file system of ours lies over it meanwhile, and
-//! after that, if device-mapper is available, file systems of the kernel.
+//! The directory is one that the driver was seen to keep files in; the program first mounts its own file
+//! system over it, and then, if device-mapper is available, file systems of the kernel.
 
 mod device;
 mod disk;

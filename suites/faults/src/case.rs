@@ -85,7 +85,7 @@ impl Case {
 
     /// The access type that it was found with.
     pub fn access(&self) -> AccessType {
-        if self.check.ends_with("@block") { AccessType::Block } else { AccessType::Mount }
+        Check::access_of(&self.check)
     }
 
     /// Writes the case into a folder, and says where it is, or why it is not there.
@@ -94,7 +94,7 @@ impl Case {
     }
 
     fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
-        let title: String = self.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let title = stored::title(&self.message);
         let yaml = serde_saphyr::to_string(self)?;
         let path = folder.join(self.file_name());
         stored::write(

@@ -82,7 +82,7 @@ impl Case {
 
     /// The access type with which the check failed.
     pub fn access(&self) -> AccessType {
-        if self.check.ends_with("@block") { AccessType::Block } else { AccessType::Mount }
+        Check::access_of(&self.check)
     }
 
     /// The seed of the run in which the check failed.
@@ -101,7 +101,7 @@ impl Case {
     }
 
     fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
-        let title: String = self.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let title = stored::title(&self.message);
         let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
         let name = format!("{}-{}", self.check, self.requirement);
         let path = folder.join(format!("{}.yaml", name.chars().map(plain).collect::<String>()));

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use csi_harness::checks::check::Check;
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
 use csi_harness::results::stored::{self, CaseError};
@@ -217,7 +218,7 @@ impl Case {
 
     /// The access type that it was found with.
     pub fn access(&self) -> AccessType {
-        if self.check.ends_with("@block") { AccessType::Block } else { AccessType::Mount }
+        Check::access_of(&self.check)
     }
 
     /// Writes the case into a folder, and says where it is, or why it is not there.

@@ -152,7 +152,7 @@ impl Case {
 
     fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
         let text = self.to_yaml()?;
-        let title: String = self.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let title = stored::title(&self.message);
         let path = folder.join(self.file_name(&text));
         let what = match self.other_suspects.len() {
             0 => "csi-sanity replay FILE sends it to any driver.".to_owned(),

@@ -306,7 +306,7 @@ impl Partitioner {
     }
 }
 
-/// Returns true if another call was under way meanwhile. A call without an answer may still have been.
+/// Returns true if another call was under way at the same time. A call without an answer may still have been.
 fn is_beside_another(history: &History, place: usize) -> bool {
     let span = history.entries[place].span;
     let overlaps = |other: &Entry| {

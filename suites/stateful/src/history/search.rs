@@ -33,13 +33,13 @@ pub enum Outcome {
 /// The way in which a search treats a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// As it was made and answered.
+    /// The call counts as it was made and answered.
     Kept,
-    /// As it was made; its answer may be wrong.
+    /// The call counts as it was made, and its answer may be wrong.
     Excused,
-    /// As a call that may or may not have been made, with any answer. This only ever makes more orders possible.
+    /// The call may or may not have been made, with any answer. This only ever makes more orders possible.
     Relaxed,
-    /// As a call that does not exist.
+    /// The call is ignored.
     LeftOut,
 }
 

@@ -89,7 +89,7 @@ fn a_second_object_under_one_name_is_not_taken_for_a_deleted_one() {
 
 /// That there are two of them then is the same fault, and no broken promise to repeat the first.
 #[test]
-fn what_a_taken_name_is_given_to_is_reported_once() {
+fn second_snapshot_of_a_name_is_reported_once() {
     let second = snapshot_facts(Name::snapshot(0).id(1), v(2));
     let second = || cut_ok(second.clone());
     let two = |mut story: Story| {
