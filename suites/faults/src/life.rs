@@ -19,7 +19,7 @@ const PLACE: WriteLocation = WriteLocation::near(0);
 /// The time for which a call is repeated once nothing is broken any more, unless the user sets another.
 const CONVERGES_IN: Duration = Duration::from_secs(20);
 /// Pauses between two tries.
-const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 
 /// Facts about a driver that a life without faults has shown.
 #[derive(Clone, Debug, Default)]

@@ -52,7 +52,7 @@ const SEEN_GONE_IN: Duration = Duration::from_secs(1);
 /// The event after which something of a driver is gone, for messages.
 const KILLED: &str = "the driver was killed";
 /// Pauses between two looks at what is left.
-const LOOKS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
+const LOOKS: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(200)];
 
 /// The settings that all trials of a check share.
 pub(crate) struct Bench<'a> {
