@@ -31,6 +31,7 @@ named! {
     ControllerPublishForgetsReadonly, "controller-publish-forgets-readonly", "a repeated request makes a readonly attachment one for writing";
     CreateVolumeCountsOverlapsTwice, "create-volume-counts-overlaps-twice", "the storage of a volume counts twice if another one was made at the same time";
     CreateVolumeDoublesAfterTimeout, "create-volume-doubles-after-timeout", "a call that is given up leaves a volume without a name, and its repeat makes another one";
+    CreateVolumeKeepsCopyOfDeleted, "create-volume-keeps-copy-of-deleted", "a copy whose snapshot is deleted at the same time is NOT_FOUND, and made all the same";
     CreateVolumeLeaksAfterTimeout, "create-volume-leaks-after-timeout", "a call that is given up takes storage for a volume that is in no list and has no name";
     CreateVolumeLosesUpdates, "create-volume-loses-updates", "what changes while a volume is made is undone";
     CreateVolumeRevivesDeleted, "create-volume-revives-deleted", "a repeated request lets the volume show in the list for ever if it is deleted at the same time";
@@ -411,6 +412,7 @@ named! {
     CreateSnapshotIgnoresSourceConflict, "create-snapshot-ignores-source-conflict", "a repeat with another source is OK";
     CreateSnapshotIgnoresTopology, "create-snapshot-ignores-topology", "accessibility_requirements are not read";
     CreateSnapshotPanicsOnUnknownVolume, "create-snapshot-panics-on-unknown-volume", "a volume that does not exist panics";
+    CreateSnapshotRacesOnName, "create-snapshot-races-on-name", "two requests for one name at the same time make two snapshots";
     CreateSnapshotRefusesLongNames, "create-snapshot-refuses-long-names", "names of 64 to 128 bytes are rejected";
     CreateSnapshotRefusesRepeats, "create-snapshot-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     CreateSnapshotRefusesUnicodeNames, "create-snapshot-refuses-unicode-names", "names beyond ASCII are rejected";
@@ -851,11 +853,13 @@ impl Defect {
             ControllerPublishRefusalAttaches,
             ControllerPublishRefusalDetachesOthers,
             CreateGroupSnapshotRefusalTakesName,
+            CreateSnapshotRacesOnName,
             CreateSnapshotRefusalMakesSnapshot,
             CreateSnapshotRefusalTakesName,
             CreateVolumeCountsOverlapsTwice,
             CreateVolumeDoublesAfterTimeout,
             CreateVolumeFailsLate,
+            CreateVolumeKeepsCopyOfDeleted,
             CreateVolumeLeaksAfterTimeout,
             CreateVolumeLosesUpdates,
             CreateVolumeRefusalKeepsVolume,
@@ -992,6 +996,7 @@ impl Defect {
             CreateVolumeCountsOverlapsTwice
                 | CreateVolumeDoublesAfterTimeout
                 | CreateVolumeGivenUpKeepsFile
+                | CreateVolumeKeepsCopyOfDeleted
                 | CreateVolumeLeaksAfterTimeout
                 | CreateVolumeLosesUpdates
                 | CreateVolumeRacesOnName
@@ -1002,6 +1007,7 @@ impl Defect {
         );
         let rpc = match self {
             NodeUnstageGoesOn => "NodeUnstageVolume",
+            CreateSnapshotRacesOnName => "CreateSnapshot",
             _ if held => "CreateVolume",
             _ => return None,
         };

@@ -175,7 +175,12 @@ impl MockDriver {
     ) -> Result<Option<Pending<'_>>, Status> {
         let Some((kind, name)) = request.locks() else { return Ok(None) };
         // A request without a name is malformed, regardless of pending operations.
-        if name.is_empty() || (R::METHOD == "CreateVolume" && self.has(Defect::CreateVolumeRacesOnName)) {
+        let races = match R::METHOD {
+            "CreateVolume" => self.has(Defect::CreateVolumeRacesOnName),
+            "CreateSnapshot" => self.has(Defect::CreateSnapshotRacesOnName),
+            _ => false,
+        };
+        if name.is_empty() || races {
             return Ok(None);
         }
         let mut object = format!("{kind} {name}");

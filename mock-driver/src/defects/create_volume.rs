@@ -48,7 +48,7 @@ pub(crate) async fn create_volume(
     }
     let abandoned = Abandoned::watch(driver, &request);
     let mut answer = controller::create_volume(driver, &request).await;
-    abandoned.answered();
+    abandoned.answered(&answer);
     if let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer {
         corrupt_volume(driver, volume);
     }

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use csi_proto::ConnectionNumber;
-use csi_proto::v1::{CreateVolumeRequest, NodeStageVolumeRequest, NodeUnstageVolumeRequest};
+use csi_proto::v1::volume_content_source::Type as SourceType;
+use csi_proto::v1::{
+    CreateVolumeRequest, CreateVolumeResponse, NodeStageVolumeRequest, NodeUnstageVolumeRequest,
+};
+use tonic::{Code, Status};
 
 use super::GIB;
 use super::create_volume::leave_behind;
@@ -18,6 +22,7 @@ use crate::state::{State, Volume};
 pub(crate) struct StaleRead {
     state: Option<State>,
     free_name: Option<String>,
+    free_snapshot_name: Option<String>,
     volume: Option<Volume>,
     made: Option<u64>,
 }
@@ -27,6 +32,10 @@ impl StaleRead {
     pub(crate) fn take<R: Call>(driver: &MockDriver, request: &R) -> Self {
         match (R::METHOD, request.locks()) {
             ("CreateVolume", Some((_, name))) => Self::of_creation(driver, name),
+            ("CreateSnapshot", Some((_, name))) if driver.has(Defect::CreateSnapshotRacesOnName) => {
+                let is_free = driver.state().snapshots.named(name).is_none();
+                Self { free_snapshot_name: is_free.then(|| name.to_owned()), ..Self::default() }
+            }
             _ => Self::default(),
         }
     }
@@ -38,6 +47,7 @@ impl StaleRead {
         Self {
             state: has(Defect::CreateVolumeLosesUpdates).then(|| state.clone()),
             free_name: (has(Defect::CreateVolumeRacesOnName) && known.is_none()).then(|| name.to_owned()),
+            free_snapshot_name: None,
             volume: known.filter(|_| has(Defect::CreateVolumeRevivesDeleted)).cloned(),
             made: has(Defect::CreateVolumeCountsOverlapsTwice).then(|| state.volumes.made()),
         }
@@ -50,6 +60,9 @@ impl StaleRead {
         }
         if let Some(name) = &self.free_name {
             state.volumes.forget_name(name);
+        }
+        if let Some(name) = &self.free_snapshot_name {
+            state.snapshots.forget_name(name);
         }
         if let Some(seen) = &self.volume
             && state.volumes.get(&seen.id).is_none()
@@ -88,18 +101,32 @@ pub(crate) fn crash_on_second_connection(
 pub(super) struct Abandoned<'a> {
     driver: &'a MockDriver,
     capacity_bytes: i64,
+    /// The name of a volume that is copied from a snapshot.
+    copy: Option<&'a str>,
     answered: bool,
 }
 
 impl<'a> Abandoned<'a> {
-    pub(super) fn watch(driver: &'a MockDriver, request: &CreateVolumeRequest) -> Self {
+    pub(super) fn watch(driver: &'a MockDriver, request: &'a CreateVolumeRequest) -> Self {
         let required_bytes = request.capacity_range.map(|range| range.required_bytes);
         let capacity_bytes = required_bytes.filter(|bytes| *bytes > 0).unwrap_or(GIB);
-        Self { driver, capacity_bytes, answered: false }
+        let source = request.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref());
+        let is_of_snapshot = |source: &SourceType| match source {
+            SourceType::Snapshot(source) => driver.state().snapshots.get(&source.snapshot_id).is_some(),
+            SourceType::Volume(_) => false,
+        };
+        let copy = source.filter(|source| is_of_snapshot(source)).map(|_| request.name.as_str());
+        Self { driver, capacity_bytes, copy, answered: false }
     }
 
-    pub(super) fn answered(mut self) {
+    pub(super) fn answered(mut self, answer: &Result<CreateVolumeResponse, Status>) {
         self.answered = true;
+        let is_not_found = answer.as_ref().is_err_and(|status| status.code() == Code::NotFound);
+        if self.driver.has(Defect::CreateVolumeKeepsCopyOfDeleted)
+            && let Some(name) = self.copy.filter(|_| is_not_found)
+        {
+            leave_behind(&mut self.driver.state(), Some(name.to_owned()), self.capacity_bytes);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The concurrency suite: many callers make calls in parallel, and then a search decides if any order of their calls
 //! explains the answers.
 
+mod names;
 mod pairs;
 
 use std::sync::Arc;
@@ -25,11 +26,35 @@ const ROUND_CALLS: u32 = 100;
 const LANES: u16 = 4;
 /// Pairs of calls in each lane of a round.
 const LANE_PAIRS: u32 = 10;
+/// Rounds of pairs that compete for a name, each with other delays.
+const NAME_ROUNDS: u32 = 3;
 
 /// The concurrency suite.
 pub const SUITE: Suite = Suite { name: "concurrency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
-const CHECKS: &[&Check] = &[&CONTROLLER_CALLS, &PAIRS];
+const CHECKS: &[&Check] = &[&NAMES, &CONTROLLER_CALLS, &PAIRS];
+
+check! {
+    /// Two callers want one name for different things, or one of them copies the snapshot that the other deletes. Every run makes the
+    /// same pairs, so that such a race is found whatever the seed.
+    NAMES {
+        id: "concurrency/one-name",
+        title: "of two creations at the same moment with one name and different contents, one takes effect",
+        spec: AT_ONCE,
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "create-snapshot-races-on-name",
+            "create-volume-keeps-copy-of-deleted",
+            "create-volume-races-on-name",
+        ],
+        duplicate_of: "*",
+        runs: Serial,
+        varies: true,
+    }
+    async |cx| {
+        in_rounds(cx, Calls::ForOneName).await
+    }
+}
 
 check! {
     /// The sidecars of Kubernetes work on many volumes at once, and on one after they have lost their memory: a name is
@@ -77,16 +102,23 @@ check! {
 /// The calls that are made in parallel.
 #[derive(Clone, Copy)]
 enum Calls {
+    ForOneName,
     OfManyWorkers,
     InPairs,
 }
 
 impl Calls {
-    /// Largest number of calls of one round.
-    fn of_a_round(self) -> u32 {
+    /// The rounds that are equal in every run, those that depend on its seed, and their description.
+    fn rounds(self, cx: &Cx) -> (u32, u32, String) {
+        let by_number = |calls: u32| {
+            let all = cx.config().effort.operations.div_ceil(calls);
+            let fixed = all.div_ceil(2);
+            (fixed, all - fixed, format!("rounds of {calls} calls"))
+        };
         match self {
-            Calls::OfManyWorkers => ROUND_CALLS,
-            Calls::InPairs => 2 * u32::from(LANES) * LANE_PAIRS,
+            Calls::ForOneName => (NAME_ROUNDS, 0, "rounds of calls that compete for names".to_owned()),
+            Calls::OfManyWorkers => by_number(ROUND_CALLS),
+            Calls::InPairs => by_number(2 * u32::from(LANES) * LANE_PAIRS),
         }
     }
 
@@ -94,10 +126,12 @@ impl Calls {
         self,
         recorder: &Recorder,
         probed: &Arc<ProbedDriver>,
+        round: u32,
         seed: u64,
         budget: &Budget,
     ) -> CheckResult {
         match self {
+            Calls::ForOneName => names::run(recorder, probed, round).await,
             Calls::OfManyWorkers => {
                 let load = RandomWorkload::new(&probed.profile, probed.usage);
                 load.run(recorder, WORKERS, ROUND_CALLS, seed, budget.until()).await?;
@@ -111,10 +145,8 @@ impl Calls {
 /// Makes calls until enough were made, in rounds that are judged and undone one by one.
 async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
     let probed = ProbedDriver::probe(cx).await?;
-    let number = calls.of_a_round();
-    let planned = cx.config().effort.operations.div_ceil(number);
-    let fixed = planned.div_ceil(2);
-    let budget = Budget::new(cx, usize::try_from(fixed).unwrap_or(usize::MAX), planned - fixed);
+    let (fixed, random, what) = calls.rounds(cx);
+    let budget = Budget::new(cx, usize::try_from(fixed).unwrap_or(usize::MAX), random);
     let (mut reported, mut rounds) = (Reported::new(cx), 0);
     let before = ResourceUsage::before(cx, &probed).await?;
     while reported.goes_on() && budget.begins(cx, "round", rounds) {
@@ -122,7 +154,7 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
         let seed = budget.rng(rounds).u64(..);
         reported.is_random(budget.is_random(rounds));
         let recorder = Recorder::new(&scope, &probed);
-        calls.make(&recorder, &probed, seed, &budget).await?;
+        calls.make(&recorder, &probed, rounds, seed, &budget).await?;
         rounds += 1;
         let is_first = reported.is_all_right();
         for found in recorder.found(seed, &mut reported) {
@@ -137,7 +169,7 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
             }
         }
         if is_first && !reported.is_all_right() {
-            cx.note(format!("round {rounds} of {number} calls was the first to go wrong"));
+            cx.note(format!("of the {what}, number {rounds} was the first to go wrong"));
         }
         scope.undo().await?;
     }
@@ -146,7 +178,6 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
     {
         resource_usage::remark(cx, &req::GEN_CONC_003, missing);
     }
-    let what = format!("rounds of {number} calls");
     budget.end(cx, rounds, &what);
     if reported.is_all_right() {
         budget.note_chances(cx, rounds, &what);

@@ -268,7 +268,7 @@ impl Change {
         let line = |what: &str, fact: &str| format!("{what}: {fact}");
         let before: Vec<String> = changes.iter().map(|one| line(&one.what, &one.before)).collect();
         let now: Vec<String> =
-            changes.iter().map(|one| line(&one.what, one.now.as_deref().unwrap_or("not told"))).collect();
+            changes.iter().map(|one| line(&one.what, one.now.as_deref().unwrap_or("not reported"))).collect();
         (before.join("; "), now.join("; "))
     }
 }

@@ -12,7 +12,7 @@ use csi_nemesis::restart::driver;
 const SAVED: Duration = Duration::from_millis(1_500);
 
 check! {
-    /// Fakes that have everything in memory lose all volumes of a cluster with their first update. That is told here, once:
+    /// Fakes that have everything in memory lose all volumes of a cluster with their first update. That is reported here, once:
     /// what else could only show it again is left out.
     pub(super) REMEMBERS {
         id: "restart/remembers",
