@@ -933,7 +933,6 @@ pub(crate) struct LimitArgs {
     pub(crate) alive_timeout: Option<Duration>,
 }
 
-/// What to tell.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
@@ -955,7 +954,7 @@ pub(crate) struct OutputArgs {
     pub(crate) trace: bool,
 }
 
-/// What to tell of a run, and where to.
+/// The contents of the reports on a run, and the files that they are written to.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct WordsArgs {

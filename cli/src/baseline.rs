@@ -55,7 +55,7 @@ struct List {
 fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
     let mut lines = Vec::new();
     let mut notes = Vec::new();
-    let mut told: Vec<&str> = Vec::new();
+    let mut listed: Vec<&str> = Vec::new();
     if let Some((known, text)) = old {
         for (at, line) in text.lines().enumerate() {
             let Some(Entry { pattern, reason, is_flaky, until, is_expired, .. }) =
@@ -87,7 +87,7 @@ fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
                     lines.extend(failing.iter().map(|id| entry(&format!("{id}{until}"), reason)));
                 }
             }
-            told.extend(failing);
+            listed.extend(failing);
         }
     } else {
         lines.push(HEADING.to_owned());
@@ -96,7 +96,7 @@ fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
         .checks
         .iter()
         .filter(|check| fails(check.outcome()) && check.outcome() != OutcomeKind::SameFault)
-        .filter(|check| !told.contains(&check.id.as_str()))
+        .filter(|check| !listed.contains(&check.id.as_str()))
         .map(|check| {
             let flaky = if check.outcome() == OutcomeKind::Flaky { "flaky: " } else { "" };
             let reason = check.known_because.as_deref().unwrap_or(&check.message);

@@ -324,8 +324,11 @@ mod tests {
         assert!(of_a_family.len() > 10 && of_a_family.iter().all(|id| id.starts_with("CTRL-CREATEVOL-")));
         assert!(ids(&["createvolume"]).contains(&"CTRL-CREATEVOL-010"));
         assert_eq!(ids(&["ctrl-createvol-010"]), ["CTRL-CREATEVOL-010"]);
-        let told = Wanted::of(&["CTRL-CREATEVOL-99".to_owned()]).err().unwrap().to_string();
-        assert!(told.contains("no requirement") && told.contains("did you mean CTRL-CREATEVOL-"), "{told}");
+        let error = Wanted::of(&["CTRL-CREATEVOL-99".to_owned()]).err().unwrap().to_string();
+        assert!(
+            error.contains("no requirement") && error.contains("did you mean CTRL-CREATEVOL-"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl LogFile {
         self.keep = true;
     }
 
-    /// Ends its use. If the run failed, the user is told where it is.
+    /// Ends its use. If the run failed, a message says where the log is.
     pub(crate) fn close(self, run_failed: bool) {
         let said_something = std::fs::metadata(&self.path).is_ok_and(|file| file.len() > 0);
         let wanted = said_something && (run_failed || self.keep);

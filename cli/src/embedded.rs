@@ -53,7 +53,7 @@ pub(crate) fn driver(
     }))
 }
 
-/// For its sockets and what it tells of its back end at each call: in memory, where there is a place for files.
+/// The directory for its sockets and for its report on its back end after each call. It is in memory where the machine has such a place for files.
 fn directory() -> io::Result<TempDir> {
     let mut named = tempfile::Builder::new();
     named.prefix(BUILT_IN_PREFIX);
@@ -130,7 +130,7 @@ pub(crate) fn settings() -> Config {
     }
 }
 
-/// Keeps a driver that crashes from telling about it: the run does.
+/// Keeps a driver from printing its crash, which the run reports.
 pub(crate) fn crash_quietly() {
     let loud = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

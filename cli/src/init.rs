@@ -90,7 +90,7 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
     drafts.extend(system.into_iter().flat_map(|system| system.drafts(&survey)));
     write(&directory, &drafts)?;
     let to_fill_in = system.filter(|_| !starts_driver).map(|system| directory.join(system.file()));
-    tell(anstream::stdout().lock(), &survey, &directory, &drafts, to_fill_in.as_deref())
+    print(anstream::stdout().lock(), &survey, &directory, &drafts, to_fill_in.as_deref())
 }
 
 fn write(directory: &Path, drafts: &[Draft]) -> Result<(), Error> {
@@ -112,7 +112,7 @@ fn write(directory: &Path, drafts: &[Draft]) -> Result<(), Error> {
     Ok(())
 }
 
-fn tell(
+fn print(
     mut out: impl Write,
     survey: &Survey,
     directory: &Path,

@@ -13,7 +13,7 @@ use crate::repeat::Repeat;
 use crate::run::{self, open_reports, terminal};
 use crate::suites;
 
-/// Tells the run that the reports are of, and writes reports on it.
+/// Prints the run that the reports are parts of, and writes reports on it.
 pub(crate) fn merge(args: &MergeArgs, repeat: &Repeat) -> Result<Exit, Error> {
     let mut parts = Vec::new();
     for path in files(&args.reports)? {
@@ -23,9 +23,9 @@ pub(crate) fn merge(args: &MergeArgs, repeat: &Repeat) -> Result<Exit, Error> {
     let reports = open_reports(&args.output)?;
     let mut terminal = terminal(&args.output, &reports);
     terminal.run(&run);
-    let told = terminal.finish().map_err(Error::Output);
+    let printed = terminal.finish().map_err(Error::Output);
     run::write_reports(reports, &run)?;
-    told?;
+    printed?;
     Ok(run.verdict.into())
 }
 

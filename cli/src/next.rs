@@ -1,4 +1,4 @@
-//! What the user of a run does next, told at its end.
+//! The advice at the end of a run: what the user can do next.
 
 use csi_harness::results::outcome::{Summary, Verdict};
 

@@ -94,10 +94,10 @@ mod tests {
             .into(),
             ..Config::default()
         };
-        let told = settings(&config);
-        assert!(!told.join("\n").contains("hunter2"), "{told:?}");
+        let shown = settings(&config);
+        assert!(!shown.join("\n").contains("hunter2"), "{shown:?}");
         assert_eq!(
-            told,
+            shown,
             [
                 format!("driver-command: API_TOKEN={STRIPPED} ./driver"),
                 "effort.cases: 8".to_owned(),

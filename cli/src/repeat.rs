@@ -8,7 +8,7 @@ use csi_proto::redact::STRIPPED;
 
 use crate::args::Cli;
 
-/// Flags that choose checks, tell about them, or rule the course of a run; a repetition has its own.
+/// Flags that choose checks, report on them, or control the course of a run; a repetition has its own.
 const LEFT_OUT: &[&str] = &[
     "suite",
     "filter",
@@ -169,7 +169,7 @@ impl Repeat {
         format!("csi-sanity {command}{} --cleanup", self.flags_of_run)
     }
 
-    /// The command for one check, by its label, in which it meets one fault, if it is told which.
+    /// The command for one check, by its label, in which it meets this fault, if there is one.
     pub(crate) fn command(&self, label: &str, fault: Option<&str>, seed: u64) -> String {
         match &self.case {
             Some(case) => format!("csi-sanity replay {case}{}", self.flags),

@@ -50,7 +50,7 @@ const BUILT_IN: &str = "about 15 s in all";
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Time for a driver that listens already to take a connection.
 const LISTENING_MAX: Duration = Duration::from_secs(1);
-/// Time after which the user is told what is waited for.
+/// Time after which a message says what is waited for.
 const CONNECTING_SILENTLY: Duration = Duration::from_secs(2);
 
 /// Runs the checks. A second signal leaves at once.
@@ -370,7 +370,7 @@ async fn refuse_another(config: &Config, driver: &Driver) -> Result<(), Error> {
         return Ok(());
     }
     let Some(endpoint) = config.endpoint.as_deref() else { return Ok(()) };
-    // What cannot be read is told where it is dialled.
+    // A file that cannot be read is reported where the endpoint is dialled.
     let Ok(place) = endpoint.parse() else { return Ok(()) };
     let dialled = async {
         match &place {
@@ -503,8 +503,8 @@ async fn run_plan(
     if let Some(command) = next.line(&summary) {
         terminal.next(&command);
     }
-    let told = terminal.finish().and_then(|()| streams.into_iter().try_for_each(Stream::finish));
-    let told = told.map_err(Error::Output);
+    let printed = terminal.finish().and_then(|()| streams.into_iter().try_for_each(Stream::finish));
+    let printed = printed.map_err(Error::Output);
     cases.stored.iter().for_each(|line| say(line));
     let run = journal.into_run();
     let written = write_reports(reports, &run);
@@ -524,7 +524,7 @@ async fn run_plan(
         }
     }
     written?;
-    told?;
+    printed?;
     Ok(match args.course.shard {
         Some(_) if summary.says_nothing() => Exit::Success,
         _ => summary.verdict().into(),
@@ -629,10 +629,10 @@ pub(crate) fn write_reports(reports: Vec<(Format, Destination)>, run: &Run) -> R
         }
     }
     if failed.len() > 1 {
-        let told = |(format, source): &(&str, DestinationError)| {
+        let described = |(format, source): &(&str, DestinationError)| {
             format!("--report {format}: {}", error_chain(source))
         };
-        return Err(Error::Reports(failed.iter().map(told).collect()));
+        return Err(Error::Reports(failed.iter().map(described).collect()));
     }
     match failed.pop() {
         Some((format, source)) => Err(Error::Report { format, source }),

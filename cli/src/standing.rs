@@ -14,7 +14,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// What puts the cursor back, and takes away what stands in the line.
 const ANEW: &str = "\r\x1b[2K";
 
-/// What was told, and when.
+/// The line that was printed last, and when.
 #[derive(Debug)]
 pub(crate) struct Standing {
     begun: Instant,

@@ -62,7 +62,7 @@ pub(crate) fn all_accused() -> impl Iterator<Item = Accused> {
     matrices.into_iter().flat_map(accused).chain(csi_suite_stateful::proven::accused())
 }
 
-/// Whether that is how a breach of the rule is told: where it binds by a failure, unless there is a reason, else by a warning.
+/// Returns true if a breach of the rule is reported in this way: by a failure where the rule binds, unless there is a reason, and else by a warning.
 fn is_judged(accused: &Accused) -> bool {
     let fails = accused.rule.is_binding() && !ONLY_WARNED.iter().any(|(rule, _)| *rule == accused.rule);
     accused.warns != fails

@@ -27,7 +27,7 @@ pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// What to type in its place, if that can be told.
+/// The word to type in its place, if there is a likely one.
 fn tip(word: &str) -> Option<String> {
     let ends = |ends: &[&str]| ends.iter().any(|end| word.ends_with(end));
     Some(match word {
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    fn told(word: &str) -> String {
+    fn tip(word: &str) -> String {
         let error = crate::args::Cli::command().try_get_matches_from(["csi-sanity", word]).unwrap_err();
         with_tip(error).render().to_string()
     }
@@ -90,8 +90,8 @@ mod tests {
             ("identity/probe/answers", "csi-sanity "),
             ("compar", "compare"),
         ] {
-            let told = told(word);
-            assert!(told.contains(answer) && told.contains(word), "{word}: {told}");
+            let tip = tip(word);
+            assert!(tip.contains(answer) && tip.contains(word), "{word}: {tip}");
         }
     }
 }

@@ -41,7 +41,7 @@ capabilities! {
     VolumeMountGroup, "volumeMountGroup", "The driver sets the group itself, by VOLUME_MOUNT_GROUP; wants `fsGroup` too.";
     Exec, "exec", "Files on a volume can be executed.";
     SnapshotDataSource, "snapshotDataSource", "Snapshots can be taken, and volumes made from them.";
-    SnapshotMetadata, "snapshotMetadata", "The SnapshotMetadata service tells allocated and changed blocks.";
+    SnapshotMetadata, "snapshotMetadata", "The SnapshotMetadata service lists allocated and changed blocks.";
     GroupSnapshot, "groupSnapshot", "Snapshots of several volumes can be taken at once.";
     PvcDataSource, "pvcDataSource", "Volumes can be cloned.";
     Multipods, "multipods", "Several pods of a node can share a volume.";
@@ -53,7 +53,7 @@ capabilities! {
     VolumeLimits, "volumeLimits", "A node says how many volumes it takes.";
     SingleNodeVolume, "singleNodeVolume", "A volume can be reached from one node only. Where it is true, tests on other nodes skip.";
     Topology, "topology", "Volumes are in topology segments, those of `TopologyKeys`.";
-    Capacity, "capacity", "The driver tells free space, which is published as CSIStorageCapacity objects.";
+    Capacity, "capacity", "The driver reports free space, which is published as CSIStorageCapacity objects.";
     FsResizeFromSourceNotSupported, "FSResizeFromSourceNotSupported", "Negative: a file system stays as small as it was when its snapshot becomes a larger volume.";
     ReadWriteOncePod, "readWriteOncePod", "A volume can be kept for a single pod; the driver knows SINGLE_NODE_MULTI_WRITER.";
     MultiplePvsSameId, "multiplePVsSameID", "A node can use a volume by two PersistentVolumes with the same handle.";

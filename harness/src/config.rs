@@ -46,7 +46,7 @@ pub struct Config {
     pub restart_command: Option<PathBuf>,
     /// Process of the driver, where the tests cannot find it out: who listens at its socket is another one, or in another place.
     pub driver_pid: Option<u32>,
-    /// Directory in which the driver keeps what it knows and has; what grows there is told. A driver that the run has started, that had
+    /// Directory in which the driver keeps what it knows and has; growth there is reported. A driver that the run has started, that had
     /// nothing, and that does not start any more with what it keeps there, is started with an empty one, and the old one is kept beside it.
     pub state_dir: Option<PathBuf>,
     /// Whether nobody but the tests uses the driver and its back end, so that whatever stays there is the driver's to answer for. A
@@ -685,7 +685,7 @@ pub struct Effort {
     pub operations: u32,
     /// Times that the restart suite ends the driver at a random moment, after it has done so at fixed ones.
     pub kills: u32,
-    /// Faults that each check of these suites tells before it looks for no more.
+    /// Faults that each check of these suites reports before it stops looking for more.
     pub faults: u32,
     /// Time after which a check of these suites begins nothing new, although it has not done everything. It is a ceiling for drivers
     /// and machines that are slow: about five times what such a check takes on an idle machine.
@@ -759,7 +759,7 @@ impl Effort {
 }
 
 /// Commands that make a volume or the back end ill, and well again. Without them a driver on a back end that is well has nothing to
-/// tell of health, so that checks of what it tells are skipped.
+/// report health, so that checks of its reports are skipped.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct HealthHooks {

@@ -25,7 +25,7 @@ pub struct Conclusion {
     pub did_less: bool,
 }
 
-/// What is said of the driver. More than the verdict, it tells a run of all checks from that of a part, and a driver without known
+/// The statement about the driver. Unlike the verdict, it distinguishes a run of all checks from a run of some, and a driver without known
 /// failures from one with some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

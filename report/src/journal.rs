@@ -46,7 +46,7 @@ pub struct Run {
     /// The version of the CSI specification that the driver was held to, such as `1.12`, or `1.12 and 1.13` for one that offers what
     /// only either has.
     pub specification: String,
-    /// What told that version: a setting, or something that only a driver of that version has.
+    /// The evidence for that version: a setting, or a feature that only a driver of that version has.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub specification_by: String,
     /// When the run began, in UTC as RFC 3339 has it.
@@ -157,7 +157,7 @@ pub struct ShardEntry {
     pub of: u32,
     /// Runs of checks that all of them have together.
     pub checks: usize,
-    /// What tells these runs of checks from another choice.
+    /// The description that distinguishes this choice of checks from another one.
     pub digest: String,
     /// Flags that have to be the same in all of them.
     pub settings: Vec<String>,
@@ -309,7 +309,7 @@ pub struct CheckEntry {
     /// The last lines that it printed, where it died.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub driver_printed: Vec<String>,
-    /// The calls that lead there, a line each, where the check tells them itself.
+    /// The calls that lead there, a line each, where the check lists them itself.
     #[serde(default, alias = "told", skip_serializing_if = "Vec::is_empty")]
     pub explanation: Vec<String>,
     /// The same calls with their times, where it matters that they overlapped.
@@ -483,7 +483,7 @@ pub struct CallEntry {
     /// have none of their own.
     #[serde(default, alias = "told", skip_serializing_if = "is_zero")]
     pub times: usize,
-    /// Whether the driver is accused for it, as far as one can tell.
+    /// True if the driver is accused of it, as far as that is certain.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accused: bool,
 }

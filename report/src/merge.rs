@@ -32,7 +32,7 @@ pub enum MergeError {
     NotAShard { file: String },
     /// Two reports contain checks of one suite.
     #[error(
-        "{file} and {other} both tell of the suite {suite}; name only one of them, and see with `csi-sanity compare` what differs"
+        "{file} and {other} both contain the suite {suite}; name only one of them, and see with `csi-sanity compare` what differs"
     )]
     SameSuite {
         suite: String,
@@ -291,7 +291,7 @@ fn is_complete(
         (Some(shard), Some((file, _))) if shard.digest != digest => Err(MergeError::Spoilt {
             file: file.clone(),
             problem: format!(
-                "the reports tell of {} checks, and {} others were to run",
+                "the reports contain {} checks, and {} others were to run",
                 checks.len(),
                 shard.checks
             ),

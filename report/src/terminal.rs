@@ -58,7 +58,7 @@ pub enum Detail {
 /// Makes a text once the checks have ended.
 type SummaryText = Box<dyn Fn() -> String>;
 
-/// Tells a run to a person.
+/// Prints a run for a person.
 ///
 /// Colour codes are always written; give it a stream that removes them where they are not wanted. When the reader goes
 /// away, it falls silent.

@@ -58,13 +58,13 @@ impl fmt::Display for Deviation {
 pub struct Writer {
     /// The places.
     pub layout: Layout,
-    /// The number that tells writers apart.
+    /// The number that distinguishes writers.
     pub run: u64,
     /// The id of the volume.
     pub volume: String,
 }
 
-/// What one place tells about the moment of the copy.
+/// The conclusion from one place about the moment of the copy.
 enum Evidence {
     Nothing,
     Whole(u32),

@@ -1,4 +1,4 @@
-//! docs/defects.md: what the mock driver can be told to do wrong, or in an unusual way.
+//! docs/defects.md: the defects and the unusual behaviour that the mock driver can have.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -104,7 +104,7 @@ fn commonest(
     reasons.retain(|reason, _| !reason.contains("ntfs"));
     let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let told: Vec<String> =
+    let described: Vec<String> =
         reasons.iter().take(2).map(|(reason, count)| format!("{reason} ({count})")).collect();
-    told.join("; ")
+    described.join("; ")
 }

@@ -21,11 +21,11 @@ fn the_schema_of_a_driver_definition() {
 fn the_fields_of_a_driver_definition() {
     let schema = schema();
     let mut text = section("The file", &schema);
-    let mut told: Vec<&str> = Vec::new();
+    let mut listed: Vec<&str> = Vec::new();
     let mut next: VecDeque<&str> = types_below(&schema).collect();
     while let Some(name) = next.pop_front() {
-        if !told.contains(&name) {
-            told.push(name);
+        if !listed.contains(&name) {
+            listed.push(name);
             let here = &schema["$defs"][name];
             text.push_str(&section(name, here));
             next.extend(types_below(here));

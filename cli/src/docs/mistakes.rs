@@ -54,7 +54,7 @@ impl Row {
         if self.defects.is_empty() {
             return format!("none: {}", escaped(&self.none));
         }
-        let told = self.defects.iter().map(|defect| {
+        let described = self.defects.iter().map(|defect| {
             let checks = match found_by.get(defect.as_str()) {
                 Some(checks) => checks.as_slice(),
                 None if is_found_by_e2e(defect) => &["Kubernetes' tests".to_owned()],
@@ -65,7 +65,7 @@ impl Row {
             let more = if more == 0 { String::new() } else { format!(" and {more} more") };
             format!("`{defect}`: {some}{more}")
         });
-        told.collect::<Vec<_>>().join("; ")
+        described.collect::<Vec<_>>().join("; ")
     }
 }
 

@@ -19,7 +19,7 @@ use crate::suites;
 const TRIAL_LIMIT: Duration = Duration::from_secs(30);
 /// Size of the file that file systems are made in, without taking room on the disk; XFS wants no less than 300 MiB.
 const IMAGE_BYTES: u64 = 320 << 20;
-/// Characters that are told of what a command complains of.
+/// Largest number of characters of a command's complaint that are shown.
 const COMPLAINT_CHARS_MAX: usize = 200;
 
 /// A file system that drivers make and mount, and what brings its tools.

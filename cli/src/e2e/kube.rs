@@ -194,7 +194,7 @@ fn removed(runtime: &Runtime, connection: Connection) -> Result<Exit, Error> {
     let stopper = Stopper::new();
     let cleaned = runtime.block_on(async {
         let cleaning = async {
-            // Cleaning up needs no driver: it is labels that tell.
+            // Cleaning up needs no driver: labels say which objects are ours.
             let found = Discovered::new(connection, "").await?;
             clean_up(&found.server, say).await
         };

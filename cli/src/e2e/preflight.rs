@@ -29,7 +29,7 @@ pub(super) fn preflight(args: E2eArgs) -> Result<Exit, Error> {
     });
     runtime.shutdown_background();
     let Some(findings) = findings? else { return Ok(Exit::Interrupted) };
-    Ok(tell(&findings)?)
+    Ok(print(&findings)?)
 }
 
 async fn look(args: E2eArgs, loaded: &Loaded) -> Result<Vec<Finding>, Error> {
@@ -54,7 +54,7 @@ async fn plugin(args: E2eArgs) -> Result<Plugin, Error> {
 }
 
 /// The findings, and what they come to.
-fn tell(findings: &[Finding]) -> io::Result<Exit> {
+fn print(findings: &[Finding]) -> io::Result<Exit> {
     let mut out = anstream::stdout().lock();
     for finding in findings {
         writeln!(out, "{}", on_one_line(&finding.to_string()))?;

@@ -161,7 +161,7 @@ async fn ask(forward: &Forward) -> Result<Arc<Target>, String> {
     let mut config = Config { endpoint, ..Config::default() };
     config.time_limits.dial_ms = DIAL_LIMIT_MS;
     let asked = Target::connect(config).await;
-    // What the API server says tells more than a connection that breaks.
+    // The answer of the API server explains more than a broken connection.
     asked.map_err(|error| forward.problem().unwrap_or_else(|| error_chain(&error)))
 }
 
@@ -188,11 +188,11 @@ fn roles<P>(mut pods: Vec<(P, [bool; 2])>) -> (Vec<P>, Option<P>) {
 }
 
 fn unreached(driver: &str, problems: &[String]) -> Error {
-    let mut told = format!(
+    let mut text = format!(
         "--with-sanity: the driver {driver} is not reachable through a container {CONTAINER} of any pod; ci/kubernetes/sidecar-patch.yaml adds that container to the driver's pods"
     );
-    problems.iter().for_each(|problem| told.push_str(&format!("\n  {problem}")));
-    Error::Cluster(told)
+    problems.iter().for_each(|problem| text.push_str(&format!("\n  {problem}")));
+    Error::Cluster(text)
 }
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ fn profile(text: &mut String, set: &mut Map<String, Value>) {
 fn access_types(text: &mut String, survey: &Survey) {
     text.push('\n');
     for access in [AccessType::Mount, AccessType::Block] {
-        let _ = writeln!(text, "# {access}: {}", survey.of(access).told());
+        let _ = writeln!(text, "# {access}: {}", survey.of(access).described());
     }
     let works: Vec<_> = [AccessType::Mount, AccessType::Block]
         .into_iter()

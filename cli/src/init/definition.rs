@@ -137,9 +137,9 @@ fn advertised_or_not(survey: &Survey, capability: Has) -> String {
 /// What the driver can do, each with how it is known.
 fn capabilities(text: &mut String, survey: &Survey) {
     text.push_str("  Capabilities:\n");
-    let mut told = BTreeSet::new();
+    let mut known = BTreeSet::new();
     let mut say = |can: Can, has: bool, why: &str| {
-        told.insert(can);
+        known.insert(can);
         let _ = writeln!(text, "    # {why}\n    {can}: {has}");
     };
     let mount = survey.of(AccessType::Mount);
@@ -227,6 +227,6 @@ fn capabilities(text: &mut String, survey: &Survey) {
         "Whether the driver advertises ONLINE.",
     );
     say(Can::VolumeLimits, survey.limit() > 0, "Whether NodeGetInfo returns max_volumes_per_node.");
-    let open: Vec<&str> = Can::ALL.iter().filter(|can| !told.contains(can)).map(|can| can.name()).collect();
+    let open: Vec<&str> = Can::ALL.iter().filter(|can| !known.contains(can)).map(|can| can.name()).collect();
     let _ = writeln!(text, "    # Not tried, so left out: {}.", open.join(", "));
 }

@@ -207,7 +207,7 @@ impl Survey {
         self.tried.iter().any(|(_, tried)| tried.modes.contains(&mode))
     }
 
-    /// The name that the driver tells.
+    /// The name that GetPluginInfo returns.
     pub(super) fn name(&self) -> &str {
         &self.target.info().name
     }
@@ -239,7 +239,7 @@ impl Survey {
     /// A line for each thing that was found out.
     pub(super) fn findings(&self) -> Vec<String> {
         let mut lines: Vec<String> =
-            self.tried.iter().map(|(access, tried)| format!("{access:<7} {}", tried.told())).collect();
+            self.tried.iter().map(|(access, tried)| format!("{access:<7} {}", tried.described())).collect();
         if !self.fs_types.is_empty() {
             lines.push(format!("file systems that can be asked for: {}", self.fs_types.join(", ")));
         }
@@ -263,8 +263,8 @@ impl Tried {
     }
 
     /// In words, on one line.
-    pub(super) fn told(&self) -> String {
-        let told = match (&self.made, &self.published) {
+    pub(super) fn described(&self) -> String {
+        let text = match (&self.made, &self.published) {
             (None, _) => "not tried: the driver creates no volumes, and --config names none".to_owned(),
             (Some(Err(why)), _) => format!("cannot be created: {why}"),
             (_, Some(Err(why))) => format!("can be created, but not published: {why}"),
@@ -280,7 +280,7 @@ impl Tried {
                 (_, None) => "can be published; its contents are not visible from here".to_owned(),
             },
         };
-        on_one_line(&told)
+        on_one_line(&text)
     }
 }
 
@@ -291,7 +291,7 @@ pub(crate) fn on_one_line(text: &str) -> String {
         .collect()
 }
 
-/// Tells what a trial could not undo.
+/// Describes what a trial could not undo.
 struct Leftovers;
 
 impl Reporter for Leftovers {

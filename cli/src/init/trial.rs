@@ -135,7 +135,7 @@ async fn volume(cx: &Cx) -> CheckResult<NodeVolume> {
     }
     let reply = cx.create_volume(cx.create_node_volume_request().await?).await;
     match reply.answer() {
-        // What else it says of a parameter or a secret that it wants is told to whoever can give it.
+        // The rest of a message about a parameter or a secret that the driver wants is shown to the user, who can supply it.
         Answer::Refused(refused) => Err(Stop::broken(format!("CreateVolume answers {refused}"))),
         _ => Ok(reply.setup("a volume")?.into()),
     }

@@ -1,4 +1,4 @@
-//! An API server that has what it is told, over plain HTTP, and a kubeconfig file that names it.
+//! An API server that has the given objects, over plain HTTP, and a kubeconfig file that names it.
 
 mod streams;
 

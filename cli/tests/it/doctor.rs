@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::driver::Driver;
 use crate::program::{check, program, run};
 
-fn told(arguments: &[&str]) -> Value {
+fn printed(arguments: &[&str]) -> Value {
     let said = run(&[&["doctor", "--format", "json"], arguments].concat());
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     serde_json::from_str(&said.stdout).unwrap()
@@ -14,11 +14,11 @@ fn told(arguments: &[&str]) -> Value {
 
 #[test]
 fn whoever_runs_it_is_told_first() {
-    let told = told(&[]);
-    let root = &told["machine"][0];
+    let printed = printed(&[]);
+    let root = &printed["machine"][0];
     assert_eq!(root["what"], "root");
     assert_eq!(root["is_there"], rustix::process::geteuid().is_root());
-    assert_eq!(told["driver"], Value::Null);
+    assert_eq!(printed["driver"], Value::Null);
 }
 
 #[test]
@@ -29,10 +29,10 @@ fn as_root_what_is_missing_says_what_it_costs_and_how_to_mend_it() {
     }
     let empty = tempfile::tempdir().unwrap();
     let output = program().args(["doctor", "--format", "json"]).env("PATH", empty.path()).output().unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let lacks = |what: &str| {
-        let finding = told["machine"].as_array().unwrap().iter().find(|finding| finding["what"] == what);
-        let finding = finding.unwrap_or_else(|| panic!("{what}: {told}"));
+        let finding = printed["machine"].as_array().unwrap().iter().find(|finding| finding["what"] == what);
+        let finding = finding.unwrap_or_else(|| panic!("{what}: {printed}"));
         assert_eq!(finding["is_there"], false, "{finding}");
         (finding["seen"].as_str().unwrap().to_owned(), finding["costs"].as_str().unwrap().to_owned())
     };
@@ -44,8 +44,8 @@ fn as_root_what_is_missing_says_what_it_costs_and_how_to_mend_it() {
 fn a_driver_is_told_with_the_checks_that_are_left_out_on_it() {
     let driver =
         Driver::start(Config { without: vec!["LIST_VOLUMES".parse().unwrap()], ..Config::default() });
-    let told = told(&["--endpoint", &driver.endpoint]);
-    let driver = &told["driver"];
+    let printed = printed(&["--endpoint", &driver.endpoint]);
+    let driver = &printed["driver"];
     assert_eq!(driver["name"], "mock.csi-sanity.example");
     assert_eq!(driver["shares_files"], true);
     let left_out = driver["left_out"].as_array().unwrap();
@@ -62,7 +62,7 @@ fn a_driver_that_is_not_there_hides_nothing_of_the_machine() {
     let said = check(&arguments, 3, &["/nowhere/csi.sock"]);
     assert!(said.stdout.starts_with("this machine\n"), "{}", said.stdout);
     let said = check(&[&arguments[..], &["--format", "json"]].concat(), 3, &[]);
-    let told: Value = serde_json::from_str(&said.stdout).unwrap();
-    assert_eq!(told["machine"][0]["what"], "root");
-    assert!(told["unreachable"].as_str().unwrap().contains("/nowhere/csi.sock"), "{told}");
+    let printed: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(printed["machine"][0]["what"], "root");
+    assert!(printed["unreachable"].as_str().unwrap().contains("/nowhere/csi.sock"), "{printed}");
 }

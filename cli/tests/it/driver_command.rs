@@ -76,8 +76,8 @@ fn a_driver_that_dies_is_started_again_and_the_run_goes_on() {
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("crashed on CreateVolume"), "{stderr}");
     assert!(stderr.contains("CreateVolume crashes, as the defect asks"), "its last words: {stderr}");
-    let told = format!("the output of the driver is in {}", path("driver.log"));
-    assert!(stderr.contains(&told) && !stderr.contains(SECRET), "{stderr}");
+    let printed = format!("the output of the driver is in {}", path("driver.log"));
+    assert!(stderr.contains(&printed) && !stderr.contains(SECRET), "{stderr}");
     let log = std::fs::read_to_string(path("driver.log")).unwrap();
     assert!(log.matches("started\n").count() >= 2, "it was started again: {log}");
     assert!(log.contains(SECRET), "the log is the driver's own: {log}");
@@ -140,7 +140,7 @@ fn a_driver_that_does_not_start_is_told() {
     let arguments = ["--endpoint", &endpoint, "--driver-command", command, "--driver-log", &log];
     let ended = "the driver ended before it answered (exit status: 7); it printed last:\n  no such device\n";
     check(&arguments, 3, &[ended, &log]);
-    // It may have told somebody else to start the driver, so it is waited for.
+    // The command may have asked another process to start the driver, so it is waited for.
     let arguments = ["--endpoint", &endpoint, "--driver-command", "exit 0", "--dial-timeout", "300ms"];
     check(&arguments, 3, &["csi.sock", "no such file"]);
 }
@@ -149,13 +149,13 @@ fn a_driver_that_does_not_start_is_told() {
 #[test]
 fn a_driver_that_listens_already_is_not_started_beside() {
     let driver = Driver::start(Config::default());
-    let told =
+    let printed =
         ["--driver-command: a driver already listens at ", &driver.endpoint, "leave out --driver-command"];
     let flags = ["--endpoint", &driver.endpoint, "--driver-command", "exit 1"];
-    check(&flags, 2, &told);
+    check(&flags, 2, &printed);
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().to_str().unwrap();
-    check(&[&["init", "--output", output][..], &flags].concat(), 2, &told);
+    check(&[&["init", "--output", output][..], &flags].concat(), 2, &printed);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "init has written nothing");
 }
 
@@ -170,16 +170,16 @@ fn a_driver_that_never_starts_again_is_told_with_its_last_words_and_what_to_do()
     run.env("TMPDIR", directory.path()).args(["--endpoint", &endpoint, "--driver-command", &command]);
     run.args(["--restart-timeout", "5s", "--jobs", "1", "--filter", "controller/create-volume/*name*"]);
     let said = Said::from(run.output().unwrap());
-    let told = format!("--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
-    assert_eq!(said.code, Some(1), "{told}");
+    let printed = format!("--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
+    assert_eq!(said.code, Some(1), "{printed}");
     for words in [
         "it did not start again: its process has ended (exit status: 3)",
         "it printed last: the state is lost",
         "give it the state of a new driver, and run the others: --filter '!controller/create-volume/",
     ] {
-        assert!(said.stdout.contains(words), "{words:?}: {told}");
+        assert!(said.stdout.contains(words), "{words:?}: {printed}");
     }
-    assert!(!said.stdout.contains("with --driver-command"), "it was given: {told}");
+    assert!(!said.stdout.contains("with --driver-command"), "it was given: {printed}");
 }
 
 /// A driver that must not be there any more when the program is gone, however it goes.

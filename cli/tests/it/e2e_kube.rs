@@ -37,10 +37,10 @@ fn flags_of_the_other_kind_of_cluster_are_refused_by_name() {
         (&["--image", "tools"], "--image"),
         (&["--node-access"], "--node-access"),
     ] {
-        let (code, told) = ends(flags);
-        assert_eq!(code, 2, "{flags:?}: {told}");
-        assert!(told.starts_with(&format!("error: {named}")), "{flags:?}: {told}");
-        assert!(told.contains("for --cluster kube"), "{flags:?}: {told}");
+        let (code, printed) = ends(flags);
+        assert_eq!(code, 2, "{flags:?}: {printed}");
+        assert!(printed.starts_with(&format!("error: {named}")), "{flags:?}: {printed}");
+        assert!(printed.contains("for --cluster kube"), "{flags:?}: {printed}");
     }
 }
 
@@ -52,26 +52,26 @@ fn nodes_are_used_by_all_that_is_needed_for_it() {
         (&["--node-access", "--kubelet-start-command", "a"], "--kubelet-stop-command"),
         (&["--kubelet-stop-command", "a", "--kubelet-start-command", "b"], "--node-access"),
     ] {
-        let (code, told) = ends(&[kube, flags].concat());
-        assert_eq!(code, 2, "{flags:?}: {told}");
-        assert!(told.contains(missing), "{flags:?}: {told}");
+        let (code, printed) = ends(&[kube, flags].concat());
+        assert_eq!(code, 2, "{flags:?}: {printed}");
+        assert!(printed.contains(missing), "{flags:?}: {printed}");
     }
 }
 
 #[test]
 fn a_way_to_a_cluster_that_is_wrong_is_told_with_its_file_and_context() {
-    let (code, told) = ends(&["--cluster", "kube"]);
-    assert_eq!(code, 2, "{told}");
-    assert!(told.contains("--kubeconfig FILE"), "{told}");
-    let (code, told) = ends(&["--cluster", "kube", "--kubeconfig", "/nonexistent/config"]);
-    assert_eq!(code, 2, "{told}");
-    assert!(told.contains("--kubeconfig /nonexistent/config"), "{told}");
+    let (code, printed) = ends(&["--cluster", "kube"]);
+    assert_eq!(code, 2, "{printed}");
+    assert!(printed.contains("--kubeconfig FILE"), "{printed}");
+    let (code, printed) = ends(&["--cluster", "kube", "--kubeconfig", "/nonexistent/config"]);
+    assert_eq!(code, 2, "{printed}");
+    assert!(printed.contains("--kubeconfig /nonexistent/config"), "{printed}");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "apiVersion: v1\nkind: Config\ncurrent-context: one\n").unwrap();
     let path = file.path().display().to_string();
-    let (code, told) = ends(&["--cluster", "kube", "--kubeconfig", &path, "--context", "other"]);
-    assert_eq!(code, 2, "{told}");
-    assert!(told.contains(&format!("--kubeconfig {path}, --context other")), "{told}");
+    let (code, printed) = ends(&["--cluster", "kube", "--kubeconfig", &path, "--context", "other"]);
+    assert_eq!(code, 2, "{printed}");
+    assert!(printed.contains(&format!("--kubeconfig {path}, --context other")), "{printed}");
 }
 
 #[test]
@@ -83,9 +83,9 @@ fn a_cluster_that_is_not_reached_is_no_fault_of_the_driver() {
                   contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n";
     std::fs::write(file.path(), config).unwrap();
     let path = file.path().display().to_string();
-    let (code, told) = ends(&["--cluster", "kube", "--kubeconfig", &path]);
-    assert_eq!(code, 3, "{told}");
-    assert!(told.contains("http://127.0.0.1:9"), "{told}");
+    let (code, printed) = ends(&["--cluster", "kube", "--kubeconfig", &path]);
+    assert_eq!(code, 3, "{printed}");
+    assert!(printed.contains("http://127.0.0.1:9"), "{printed}");
 }
 
 #[test]

@@ -49,8 +49,8 @@ fn find_again_what_they_were_written_of() {
         let driver = Driver::start(Config { defects, ..Config::default() });
         let mut again = Command::new(std::env::current_exe().unwrap());
         let said = again.args(["--exact", &name]).env("CSI_ENDPOINT", &driver.endpoint).output().unwrap();
-        let told = String::from_utf8_lossy(&said.stdout).into_owned();
-        assert!(told.contains("1 passed") || told.contains("1 failed"), "{told}");
-        assert_eq!(said.status.success(), passes, "{told}");
+        let printed = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(printed.contains("1 passed") || printed.contains("1 failed"), "{printed}");
+        assert_eq!(said.status.success(), passes, "{printed}");
     }
 }

@@ -44,9 +44,9 @@ fn run(root: &Path, mistake: &str, arguments: &[&str]) -> Said {
 }
 
 fn has(said: &Said, code: i32, texts: &[&str]) {
-    let told = format!("--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
-    assert_eq!(said.code, Some(code), "{told}");
-    texts.iter().for_each(|text| assert!(said.stdout.contains(text), "{text:?} is missing: {told}"));
+    let printed = format!("--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
+    assert_eq!(said.code, Some(code), "{printed}");
+    texts.iter().for_each(|text| assert!(said.stdout.contains(text), "{text:?} is missing: {printed}"));
 }
 
 #[test]

@@ -77,10 +77,10 @@ impl Job {
     /// Runs it to its end, and demands an exit code and a verdict.
     fn check(&mut self, code: i32, verdict: &str) -> Said {
         let said = Said::from(self.gate.output().unwrap());
-        let told = format!("--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
-        assert_eq!(said.code, Some(code), "{told}");
+        let printed = format!("--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
+        assert_eq!(said.code, Some(code), "{printed}");
         let last = said.stderr.lines().last().unwrap_or_default();
-        assert!(last.starts_with(&format!("gate: {verdict} ({code})")), "{told}");
+        assert!(last.starts_with(&format!("gate: {verdict} ({code})")), "{printed}");
         said
     }
 }
@@ -248,10 +248,10 @@ fn wrong_settings_are_told_with_what_to_do() {
             "in CSI_SANITY_REPORT_DIR",
         ),
     ];
-    for (environment, told) in cases {
+    for (environment, printed) in cases {
         let said = Job::on_github(environment).check(2, "not_run");
-        assert!(said.stderr.contains(told), "{}", said.stderr);
-        assert!(commands(&said.stdout)[0].contains(told), "{}", said.stdout);
+        assert!(said.stderr.contains(printed), "{}", said.stderr);
+        assert!(commands(&said.stdout)[0].contains(printed), "{}", said.stdout);
     }
     let said =
         Job::new(&[("CSI_SANITY_ENDPOINT", "/s"), ("CSI_SANITY_FLAGS", "--filter 'a")]).check(2, "not_run");

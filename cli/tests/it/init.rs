@@ -209,8 +209,8 @@ fn nothing_is_written_over() {
     let config = driver.directory().join("csi-sanity.yaml");
     fs::write(&config, "mine").unwrap();
     let directory = driver.directory().to_str().unwrap();
-    let told = [config.to_str().unwrap(), "--force"];
-    check(&["init", "--endpoint", &driver.endpoint, "--output", directory], 2, &told);
+    let printed = [config.to_str().unwrap(), "--force"];
+    check(&["init", "--endpoint", &driver.endpoint, "--output", directory], 2, &printed);
     assert_eq!(fs::read_to_string(&config).unwrap(), "mine");
 }
 

@@ -195,14 +195,14 @@ fn moments(usual: u64) -> u64 {
 
 /// What was seen, a line each, which must not be nothing.
 fn summary(ended: &[Ended]) -> String {
-    let told = |ended: &Ended| {
+    let printed = |ended: &Ended| {
         format!("{}: {}\n", ended.moment, if ended.in_time { "ended" } else { "the run was over" })
     };
     let in_time = ended.iter().filter(|ended| ended.in_time).count();
     let had_left = ended.iter().filter(|ended| ended.had_left).count();
     let summary = format!(
         "{}{in_time} of {} moments came before the run was over; {had_left} had left something, and --cleanup nothing of it",
-        ended.iter().map(told).collect::<String>(),
+        ended.iter().map(printed).collect::<String>(),
         ended.len()
     );
     assert!(in_time > 0 && had_left > 0, "{summary}");

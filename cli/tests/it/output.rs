@@ -137,7 +137,7 @@ fn the_self_test_refutes_what_it_is_asked_to() {
 fn what_cannot_be_undone_for_one_reason_is_told_once() {
     let arguments = ["--mock-defect", "delete-volume-unimplemented", "--filter", "controller/create-volume/"];
     let said = run(&arguments).stdout;
-    let told = said.matches("INCONCLUSIVE").count();
-    assert_eq!(told, 2, "the preparations and the undoing of many checks, each once: {said}");
+    let printed = said.matches("INCONCLUSIVE").count();
+    assert_eq!(printed, 2, "the preparations and the undoing of many checks, each once: {said}");
     assert!(said.contains("could not undo: volume"), "{said}");
 }

@@ -34,10 +34,10 @@ pub(crate) fn run(arguments: &[&str]) -> Said {
 /// Runs the program and demands an exit code, and texts on the standard error.
 pub(crate) fn check(arguments: &[&str], code: i32, in_stderr: &[&str]) -> Said {
     let said = run(arguments);
-    let told = format!("{arguments:?}\n--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
-    assert_eq!(said.code, Some(code), "{told}");
+    let printed = format!("{arguments:?}\n--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
+    assert_eq!(said.code, Some(code), "{printed}");
     for text in in_stderr {
-        assert!(said.stderr.contains(text), "{text:?} is missing: {told}");
+        assert!(said.stderr.contains(text), "{text:?} is missing: {printed}");
     }
     said
 }

@@ -202,7 +202,7 @@ fn a_secret_that_the_driver_sends_back_is_reported_and_in_no_report() {
 fn secrets_are_in_no_report_of_a_failure() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("driver.yaml");
-    // The driver wants another secret, so that everything with secrets fails and is told.
+    // The driver wants another secret, so that every check with secrets fails and is reported.
     let required = [("password".to_owned(), "another".to_owned())].into();
     let driver = Driver::start(Config { required_secrets: Secrets(required), ..Config::default() });
     let yaml = format!("endpoint: {}\nsecrets: {{CreateVolume: {{password: {SECRET}}}}}\n", driver.endpoint);

@@ -89,11 +89,11 @@ fn four_shards_say_what_one_run_says() {
 fn a_fault_that_two_shards_meet_is_one_failure() {
     let (whole, merged) = compare(&DEFECT, 1);
     assert!(whole["summary"]["failed"].as_u64().unwrap() > 0);
-    let told = |report: &Value| -> Vec<String> {
+    let printed = |report: &Value| -> Vec<String> {
         let checks = report["checks"].as_array().unwrap().iter();
         checks.filter(|check| check["reported_in"].is_string()).map(|check| check["id"].to_string()).collect()
     };
-    assert_eq!(told(&merged), told(&whole));
+    assert_eq!(printed(&merged), printed(&whole));
     let failed =
         merged["checks"].as_array().unwrap().iter().find(|check| check["outcome"] == "failed").unwrap();
     assert!(failed["findings"].as_str().unwrap().contains("requirement"), "{failed}");

@@ -169,9 +169,9 @@ fn two_runs_are_compared() {
     assert!(said.stdout.contains("something got worse: "), "{}", said.stdout);
 
     let said = check(&["compare", wrong, right, "--format", "json"], 0, &[]);
-    let told: Value = serde_json::from_str(&said.stdout).unwrap();
-    assert_eq!(told["is_worse"], false);
-    assert!(told["fixed"].as_array().unwrap().iter().any(|entry| entry["was"] == "failed"), "{told}");
+    let printed: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(printed["is_worse"], false);
+    assert!(printed["fixed"].as_array().unwrap().iter().any(|entry| entry["was"] == "failed"), "{printed}");
 
     let said = check(&["compare", right, wrong, "--format", "md"], 1, &[]);
     assert!(
@@ -199,8 +199,8 @@ fn several_runs_are_a_history() {
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("newly failing: 1") && page.contains("fixed: 1"), "{page}");
     let said = check(&["compare", right, right, wrong, "--format", "json"], 1, &[]);
-    let told: Value = serde_json::from_str(&said.stdout).unwrap();
-    assert_eq!(told.as_array().unwrap().len(), 2, "{told}");
+    let printed: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(printed.as_array().unwrap().len(), 2, "{printed}");
 
     check(&["compare", right], 2, &["2 values required"]);
     check(&["compare", right, wrong, "--report", "junit=x"], 2, &["--report", "html=FILE"]);
@@ -218,21 +218,21 @@ fn runs_of_other_suites_are_joined_to_one_statement() {
     let flag = format!("json={}", joined.display());
 
     check(&["merge", sanity, repeated, "--report", &flag], 0, &[]);
-    let told: Value = serde_json::from_str(&fs::read_to_string(&joined).unwrap()).unwrap();
-    assert_eq!(told["selection"]["suites"], json!(["sanity", "idempotency"]));
-    assert_eq!(told["joined"].as_array().unwrap().len(), 2);
+    let printed: Value = serde_json::from_str(&fs::read_to_string(&joined).unwrap()).unwrap();
+    assert_eq!(printed["selection"]["suites"], json!(["sanity", "idempotency"]));
+    assert_eq!(printed["joined"].as_array().unwrap().len(), 2);
     let area = |name: &str| {
-        told["statement"].as_array().unwrap().iter().find(|line| line["area"] == name).unwrap().clone()
+        printed["statement"].as_array().unwrap().iter().find(|line| line["area"] == name).unwrap().clone()
     };
     assert_eq!(
         (&area("identity")["says"], &area("retries")["says"]),
         (&json!("conforms"), &json!("conforms"))
     );
-    let probe = told["rpcs"].as_array().unwrap().iter().find(|calls| calls["rpc"] == "Probe").unwrap();
+    let probe = printed["rpcs"].as_array().unwrap().iter().find(|calls| calls["rpc"] == "Probe").unwrap();
     assert!(probe["percentile_99_us"].as_u64().unwrap() > 0, "{probe}");
-    assert!(faults(&schema(), &schema(), &told, "").is_empty());
+    assert!(faults(&schema(), &schema(), &printed, "").is_empty());
 
-    check(&["merge", sanity, sanity], 2, &["both tell of the suite sanity"]);
+    check(&["merge", sanity, sanity], 2, &["both contain the suite sanity"]);
     // One alone is read again, to write other reports of it.
     let page = directory.path().join("page.html");
     check(&["merge", sanity, "--report", &format!("html={}", page.display())], 0, &[]);

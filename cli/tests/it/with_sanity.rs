@@ -137,7 +137,7 @@ fn a_driver_that_is_not_behind_any_sidecar_is_told_with_the_reason() {
     let deployed = Deployed { driver, cluster, scratch };
     let said = deployed.says(&["--filter", "identity/*"]);
     assert_eq!(said.code, Some(3), "{} {}", said.stdout, said.stderr);
-    for told in ["sidecar-patch.yaml", NAME, "pod drivers/mock-0: connection refused"] {
-        assert!(said.stderr.contains(told), "{told}: {}", said.stderr);
+    for printed in ["sidecar-patch.yaml", NAME, "pod drivers/mock-0: connection refused"] {
+        assert!(said.stderr.contains(printed), "{printed}: {}", said.stderr);
     }
 }

@@ -80,14 +80,14 @@ fn defects_and_what_a_pattern_means_are_told() {
     assert!(defects.lines().any(|line| line.starts_with(&format!("{DEFECT} "))), "{defects}");
     check(&["--mock-defect", "no-such"], 2, &["csi-sanity list --defects"]);
     for id in ["CreateVolume", "createvolume", "CTRL-CREATEVOL-*", "ctrl-createvol-*"] {
-        let told = check(&["explain", id], 0, &[]).stdout;
+        let printed = check(&["explain", id], 0, &[]).stdout;
         assert!(
-            told.contains("MUST CTRL-CREATEVOL-") && told.contains("checked by controller/"),
-            "{id}: {told}"
+            printed.contains("MUST CTRL-CREATEVOL-") && printed.contains("checked by controller/"),
+            "{id}: {printed}"
         );
     }
-    let told = check(&["explain", "identity/probe/*"], 0, &[]).stdout;
-    assert!(told.contains("identity/probe/ready "), "{told}");
+    let printed = check(&["explain", "identity/probe/*"], 0, &[]).stdout;
+    assert!(printed.contains("identity/probe/ready "), "{printed}");
     check(&["explain", "CreateVolum"], 2, &["did you mean CreateVolume"]);
     check(&["explain", "a b"], 2, &["cannot stand in a pattern"]);
     let part = check(&["coverage", "--filter", "ID-PROBE-*"], 0, &[]).stdout;

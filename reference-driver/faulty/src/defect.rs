@@ -71,7 +71,7 @@ defects! {
     RefusesCopiesBesideSource = "hostpath/refuses-copies-beside-source";
     /// A volume made larger from a snapshot has the size of the snapshot.
     RestoresNoLarger = "hostpath/restores-no-larger";
-    /// The members of a group snapshot are told to be of each other's volumes.
+    /// The members of a group snapshot name each other's volumes as their sources.
     MixesUpMembers = "hostpath/mixes-up-members";
     /// When a volume is unpublished, each of its files loses its last byte.
     LosesLastByte = "hostpath/loses-last-byte";
@@ -95,7 +95,7 @@ defects! {
     PublishesFilesForDevices = "hostpath/publishes-files-for-devices";
     /// NodeGetVolumeStats measures the file system that the driver's own directory is on.
     StatsOfTheHost = "hostpath/stats-of-the-host";
-    /// NodeGetVolumeStats tells for ever what it told first.
+    /// NodeGetVolumeStats returns its first answer for ever.
     StatsRemembered = "hostpath/stats-remembered";
     /// A volume that is published for reading only at one target is made to refuse writes at all of them.
     ReadonlyForAll = "hostpath/readonly-for-all";
@@ -113,7 +113,7 @@ defects! {
     TakesBusyForUnpublished = "hostpath/takes-busy-for-unpublished";
     /// NodeUnpublishVolume deletes what it finds at the target path, where the volume is busy.
     DeletesWhatIsBusy = "hostpath/deletes-what-is-busy";
-    /// NodeGetVolumeStats tells twice the size.
+    /// NodeGetVolumeStats returns twice the size.
     StatsDoubled = "hostpath/stats-doubled";
     /// DeleteVolume does nothing where a volume of the same name was deleted before.
     DeletesNameOnce = "hostpath/deletes-a-name-once";

@@ -6,7 +6,7 @@ use csi_harness::spec::requirements::Requirement;
 use crate::used::Used;
 
 check! {
-    /// A database that was told of more room runs into the wall all the same. Expanded while nobody uses it, where the driver can do
+    /// A database whose volume was reported to have grown runs out of room all the same. Expanded while nobody uses it, where the driver can do
     /// that, or else while a workload does; then everything is done that the driver asks for. A driver may also grow a file system
     /// when it is staged or published, so that it is looked at after that. Of a file system only a gross shortfall counts.
     ARRIVES {

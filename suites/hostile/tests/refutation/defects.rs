@@ -50,7 +50,7 @@ fn what_stays_ends_no_check() -> Result<(), Failed> {
     let is_noted = said.notes.iter().any(|note| note.contains("of the requests created was not removed"));
     match is_noted && !run.summary.leaks.is_empty() {
         true => Ok(()),
-        false => Err(Failed::from(format!("what stays is not told: {:?}", said.notes))),
+        false => Err(Failed::from(format!("what stays is not reported: {:?}", said.notes))),
     }
 }
 
