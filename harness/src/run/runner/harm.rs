@@ -135,7 +135,7 @@ impl Runner<'_> {
         let Some(driver) = self.target.driver().cloned().filter(|_| !self.is_over()) else { return };
         let why =
             format!("{label} left a call without an answer; the driver is restarted before the next check");
-        self.emit(&Event::Remark(&why));
+        self.dispatcher.emit(&Event::Remark(&why));
         if let Err(away) = self.restart(&driver, BUSY_GRACE).await {
             let label = label.to_owned();
             self.is_gone(&away, std::slice::from_ref(&label));
@@ -169,7 +169,7 @@ impl Runner<'_> {
             }
             let mut watched = Watched { call: call.clone(), took, seen: 0, is_mute: false, lasts: None };
             if let Err(lost) = made {
-                if !self.passed.contains(&*call.judge().id) {
+                if !self.dispatcher.has_passed(&call.judge().id) {
                     continue;
                 }
                 let Some(lost) = self.fails_for_good(&call, lost).await else { continue };
@@ -178,7 +178,7 @@ impl Runner<'_> {
                 let since =
                     first.map_or_else(|| "checks that ran at the same time".to_owned(), |one| one.check);
                 let lasting = Lasting { lost, since };
-                self.emit(&Event::Remark(&lasting.sentence()));
+                self.dispatcher.emit(&Event::Remark(&lasting.sentence()));
                 watched.lasts = (self.start_afresh(&call).await != Fresh::Works).then_some(lasting);
             }
             self.harm.plain.push(watched);
@@ -208,7 +208,7 @@ impl Runner<'_> {
                 report.calls.clear();
                 report.calls_dropped = 0;
             }
-            self.finish(report);
+            self.dispatcher.finish(report);
         }
     }
 
@@ -265,7 +265,7 @@ impl Runner<'_> {
             let remark = format!(
                 "after {last}, a plain {rpc} failed; the driver was restarted, and {rpc} works again"
             );
-            self.emit(&Event::Remark(&remark));
+            self.dispatcher.emit(&Event::Remark(&remark));
         }
         is_back
     }
@@ -359,7 +359,7 @@ impl Runner<'_> {
             let report = &self.harm.held[later];
             if report.calls.iter().any(|call| lost.shows_in(call)) && !self.is_over() {
                 let planned = report.planned.clone();
-                self.summary.left_behind.extend(report.left_behind.iter().cloned());
+                self.dispatcher.summary.left_behind.extend(report.left_behind.iter().cloned());
                 self.harm.held[later] = self.run_alone(planned).await;
             }
         }
@@ -386,7 +386,7 @@ impl Runner<'_> {
             let rules = Rules { probe: Some(probe.clone()), ..self.rules.clone() };
             let (target, stop) = (self.target.clone(), self.stop.clone());
             let done = self.with_news(run_check(target, planned, rules, stop)).await;
-            self.remember_left_behind(&done.report);
+            self.dispatcher.remember_left_behind(&done.report);
             if let Some(found) = probe.found().await {
                 return Tried::Call(at, found);
             }

@@ -1,0 +1,75 @@
+//! Looks at the machine and the driver before the first check.
+
+use std::time::Duration;
+
+use super::Runner;
+use crate::checks::planned::Planned;
+use crate::config::AccessType;
+use crate::lifecycle::cx::Cx;
+use crate::lifecycle::size::{self, Found};
+use crate::protocol::capability::Capability;
+use crate::resources::machine;
+use crate::results::events::Event;
+use crate::run::run_check::raised;
+use crate::spec::need::Need;
+use crate::text::size::sized;
+
+impl Runner<'_> {
+    /// Reports read-only loop devices, lists what exists, and finds a size of volumes for the access types of this plan.
+    pub(super) async fn prepare(&mut self, plan: &[Planned]) {
+        // Such a loop device matters only to a driver that uses devices of this machine.
+        let target = self.target.clone();
+        if let Some(node) = target.nodes().first()
+            && node.shares_mounts().await
+            && let Some(left) = machine::warn_of_read_only_loops()
+        {
+            self.dispatcher.emit(&Event::Remark(&left));
+        }
+        self.before = self.take_inventory().await;
+        for access in target.config().access_types.clone() {
+            let needs_volumes = |planned: &Planned| {
+                planned.access == access && planned.check.needs.iter().any(Need::is_of_volumes)
+            };
+            if plan.iter().any(needs_volumes) {
+                self.find_size(access).await;
+            }
+        }
+    }
+
+    /// Finds a size of volumes for such access that the driver takes, where the user names none.
+    async fn find_size(&mut self, access: AccessType) {
+        let target = self.target.clone();
+        if target.config().volume_size_bytes.is_some()
+            || !target.capabilities().has(Capability::CreateDeleteVolume)
+        {
+            return;
+        }
+        let limit = Duration::from_millis(target.config().time_limits.check_ms);
+        let cx = Cx::of_no_check(&target, "size of volumes", access, self.options.seed, limit);
+        let stop = &mut self.stop.clone();
+        let finding = async {
+            tokio::select! {
+                found = size::find(&cx, target.volume_size_bytes(access)) => found,
+                () = raised(stop) => Found::First,
+            }
+        };
+        let found = self.with_news_of("finding a size of volumes", finding).await;
+        // Objects that cannot be undone are reported at the end.
+        let _ = cx.finish().await;
+        self.dispatcher.summary.left_behind.extend(cx.left_behind());
+        let remark = match found {
+            Found::First => return,
+            Found::Larger(bytes) => {
+                target.grow_to(access, bytes);
+                let why =
+                    "the smallest size tried that the driver accepts; --volume-size-bytes chooses another";
+                format!("volumes for {access} access are made with {}, {why}", sized(bytes))
+            }
+            Found::Invalid(refused) => {
+                let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
+                format!("CreateVolume rejects a plain request: {refused}; {why}")
+            }
+        };
+        self.dispatcher.emit(&Event::Remark(&remark));
+    }
+}
