@@ -17,7 +17,7 @@ use crate::driver::MockDriver;
 use crate::identity::FUTURE_TYPE;
 use crate::quirk::Quirk;
 
-pub(crate) use self::create_volume::create_volume;
+pub(crate) use self::create_volume::{create_volume, new_id};
 pub(crate) use self::expand_volume::{controller_expand_volume, rounded};
 pub(crate) use self::page::{List, sequence, token};
 pub(crate) use self::placement::get_capacity;

@@ -235,7 +235,8 @@ fn size(driver: &MockDriver, range: Range, original: &Original) -> Result<i64, S
     Ok(size)
 }
 
-fn new_id(driver: &MockDriver, state: &mut State, name: &str) -> String {
+/// The id of a new volume with this name.
+pub(crate) fn new_id(driver: &MockDriver, state: &mut State, name: &str) -> String {
     if driver.has(Defect::CreateVolumeReusesIds) {
         return "vol-00000000".to_owned();
     }

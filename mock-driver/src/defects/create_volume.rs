@@ -461,7 +461,7 @@ fn failed(
     answer: &mut Result<CreateVolumeResponse, Status>,
 ) {
     if driver.has(Defect::CreateVolumeLeaksOnError) {
-        leave_behind(&mut driver.state(), None, GIB);
+        leave_behind(driver, &mut driver.state(), None, GIB);
     }
     let needs_unknown_fs_type = || {
         let usages = validate::usages(&original.volume_capabilities).unwrap_or_default();
@@ -470,7 +470,7 @@ fn failed(
     if driver.has(Defect::CreateVolumeFailsLate) && needs_unknown_fs_type() {
         let mut state = driver.state();
         if state.volumes.named(&original.name).is_none() {
-            leave_behind(&mut state, Some(original.name.clone()), GIB);
+            leave_behind(driver, &mut state, Some(original.name.clone()), GIB);
         }
         recode(answer, Code::InvalidArgument, Code::Internal);
     }
@@ -495,9 +495,18 @@ fn failed(
 }
 
 /// Adds a volume whose id the caller does not learn. Without a name, no later request finds it.
-pub(super) fn leave_behind(state: &mut State, name: Option<String>, capacity_bytes: i64) {
+pub(super) fn leave_behind(
+    driver: &MockDriver,
+    state: &mut State,
+    name: Option<String>,
+    capacity_bytes: i64,
+) {
     let seed = state.fresh_seed();
-    let (id, volume_context) = (state.fresh_id("vol"), Map::new());
+    let id = match &name {
+        Some(name) => controller::new_id(driver, state, name),
+        None => state.fresh_id("vol"),
+    };
+    let volume_context = Map::new();
     let left = StaticVolume { id, capacity_bytes, volume_context, readonly: false };
     let content = Content::new(seed, capacity_bytes);
     state.add_volume(Volume { name, ..Volume::provisioned_elsewhere(&left, content) });

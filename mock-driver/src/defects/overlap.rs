@@ -125,7 +125,7 @@ impl<'a> Abandoned<'a> {
         if self.driver.has(Defect::CreateVolumeKeepsCopyOfDeleted)
             && let Some(name) = self.copy.filter(|_| is_not_found)
         {
-            leave_behind(&mut self.driver.state(), Some(name.to_owned()), self.capacity_bytes);
+            leave_behind(self.driver, &mut self.driver.state(), Some(name.to_owned()), self.capacity_bytes);
         }
     }
 }
@@ -136,7 +136,7 @@ impl Drop for Abandoned<'_> {
             return;
         }
         if self.driver.has(Defect::CreateVolumeDoublesAfterTimeout) {
-            leave_behind(&mut self.driver.state(), None, self.capacity_bytes);
+            leave_behind(self.driver, &mut self.driver.state(), None, self.capacity_bytes);
         }
         if self.driver.has(Defect::CreateVolumeLeaksAfterTimeout) {
             self.driver.state().take_storage(0, self.capacity_bytes);

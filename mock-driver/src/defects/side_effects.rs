@@ -39,10 +39,10 @@ pub(super) fn after_rejected_create_volume(driver: &MockDriver, original: &Creat
         return;
     }
     if driver.has(Defect::CreateVolumeRefusalMakesVolume) {
-        leave_behind(&mut state, None, GIB);
+        leave_behind(driver, &mut state, None, GIB);
     }
     if driver.has(Defect::CreateVolumeRefusalKeepsVolume) {
-        leave_behind(&mut state, Some(original.name.clone()), GIB);
+        leave_behind(driver, &mut state, Some(original.name.clone()), GIB);
     }
 }
 

@@ -60,6 +60,7 @@ async fn after_rejections(cx: &Cx, operation: Operation) -> CheckResult {
     let mut before = Before::look(&scope, &objects, published.as_ref()).await?;
     for Malformed { what, request, .. } in right.malformed(&scope) {
         let known = Listed::now(&scope).await?;
+        let deleted = Deleted::with_name_of(&scope, &right.request, &request).await?;
         let refused = rejected(&scope, &request).await?;
         let is_definite = refused.as_ref().is_some_and(is_definite);
         if let Some(refused) = refused.filter(ends_the_matter) {
@@ -76,6 +77,9 @@ async fn after_rejections(cx: &Cx, operation: Operation) -> CheckResult {
                     return Err(violation.into());
                 }
                 cx.warn(violation);
+            }
+            if is_definite && let Some(deleted) = deleted {
+                deleted.is_still_gone(&scope, &after).await?;
             }
             if operation == Operation::ControllerPublishVolume && is_definite {
                 deletable(cx, what, &after).await?;
@@ -170,6 +174,50 @@ impl Listed {
 
     fn beyond(&self, known: &Listed) -> Vec<String> {
         self.0.difference(&known.0).cloned().collect()
+    }
+}
+
+/// A volume that was deleted. Where ids are made of names, a later volume with its name has its id, and can be seen without a list.
+struct Deleted(v1::ValidateVolumeCapabilitiesRequest);
+
+impl Deleted {
+    /// Makes and deletes a volume with the name of a malformed CreateVolume request. `None` for other requests, and if the driver still
+    /// answers for the volume afterwards, or does not make it.
+    async fn with_name_of(cx: &Cx, right: &Request, malformed: &Request) -> CheckResult<Option<Deleted>> {
+        let (Request::CreateVolume(right), Request::CreateVolume(malformed)) = (right, malformed) else {
+            return Ok(None);
+        };
+        if malformed.name.is_empty() {
+            return Ok(None);
+        }
+        let request = v1::CreateVolumeRequest { name: malformed.name.clone(), ..right.clone() };
+        let Ok(volume) = cx.create_volume(request).await.any_answer()? else { return Ok(None) };
+        if cx.delete_volume(&volume.volume_id).await.any_answer()?.is_err() {
+            return Ok(None);
+        }
+        let deleted = Deleted(v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.volume_id,
+            volume_context: volume.volume_context,
+            volume_capabilities: right.volume_capabilities.clone(),
+            ..Default::default()
+        });
+        Ok((!deleted.is_there(cx).await?).then_some(deleted))
+    }
+
+    async fn is_there(&self, cx: &Cx) -> CheckResult<bool> {
+        Ok(cx.call(self.0.clone()).await.any_answer()?.is_ok())
+    }
+
+    /// Fails if the volume is there again, and deletes it then: its caller does not know of it.
+    async fn is_still_gone(&self, cx: &Cx, after: &str) -> CheckResult {
+        if !self.is_there(cx).await? {
+            return Ok(());
+        }
+        let _ = cx.delete_volume(&self.0.volume_id).await.any_answer()?;
+        Err(Violation::new(format!("a volume was made although {after}"))
+            .expected("NOT_FOUND from ValidateVolumeCapabilities: the volume of this name was deleted before")
+            .actual(format!("OK for volume_id {:?}", self.0.volume_id))
+            .into())
     }
 }
 

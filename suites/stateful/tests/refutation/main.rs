@@ -7,6 +7,7 @@ mod growth;
 mod minimal;
 mod pairs;
 mod refused_once;
+mod unlisted;
 
 use std::process::ExitCode;
 
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     trials.extend(minimal::trials());
     trials.extend(elsewhere::trials());
     trials.extend(refused_once::trials());
+    trials.extend(unlisted::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
