@@ -34,9 +34,9 @@ pub type Pairs = BTreeMap<String, String>;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Config {
-    /// Where the driver listens: unix:///path, a path, tcp://host:port or dns:///host:port.
+    /// The address of the driver: unix:///path, a path, tcp://host:port or dns:///host:port.
     pub endpoint: Option<String>,
-    /// Where the Controller services listen, if elsewhere.
+    /// The address of the Controller services, if it is another one.
     pub controller_endpoint: Option<String>,
     /// Further nodes. What `endpoint` names is the first one.
     pub nodes: Vec<NodeConfig>,
@@ -56,7 +56,7 @@ pub struct Config {
     pub mount_dir: Option<PathBuf>,
     /// Directory in which staging paths of NodeStageVolume are made.
     pub staging_dir: Option<PathBuf>,
-    /// How paths lie below these directories.
+    /// The layout of paths below these directories.
     pub path_layout: PathLayout,
     /// Commands that reach the driver's file system, where the tests do not share it.
     pub paths: PathCommands,
@@ -82,7 +82,7 @@ pub struct Config {
     #[serde(deserialize_with = "size::optional_bytes")]
     #[schemars(schema_with = "size::optional_schema")]
     pub size_max_bytes: Option<i64>,
-    /// What the names of volumes and snapshots begin with; a number of the run and one of the check follow.
+    /// The prefix of the names of volumes and snapshots; a number of the run and one of the check follow.
     pub name_prefix: String,
     /// Longest name of a volume or snapshot the back end can take, in bytes; the protocol asks for 128.
     pub name_length_max: usize,
@@ -102,14 +102,14 @@ pub struct Config {
     pub volumes: Vec<StaticVolume>,
     /// Ids that must not exist, for drivers that parse their ids.
     pub unknown_ids: UnknownIds,
-    /// Whether to attach volumes up to max_volumes_per_node, to test that limit.
+    /// Set to true to attach volumes up to max_volumes_per_node, to test that limit.
     pub attach_limit: bool,
     /// Volumes attached at the most to test the limit; a higher limit is not tested.
     pub attach_limit_max: u32,
     /// Whether checks run with which a driver that is wrong could harm what is not the tests': for a machine and a back end
     /// that may be lost.
     pub allow_harm: bool,
-    /// What makes a run fail.
+    /// The rules that make a run fail.
     pub profile: Profile,
     /// The result of a failure that did not come again when its check was repeated. Without this setting, data loss, crashes and leaks fail,
     /// other flaky failures warn, and under the profile strict all of them fail.
@@ -129,7 +129,7 @@ pub struct Config {
     pub expect_capabilities: Vec<Capability>,
     /// Time limits.
     pub time_limits: TimeLimits,
-    /// How much is tried by the suites that make many calls.
+    /// The amount of work of the suites that make many calls.
     pub effort: Effort,
     /// True if the run notes what it makes, so that it can be undone should the run be killed; no part of a file.
     #[serde(skip)]
@@ -389,13 +389,13 @@ impl Serialize for Secret {
     }
 }
 
-/// How a volume is offered to a workload.
+/// The form in which a volume is offered to a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AccessType {
-    /// As a file system, mounted at a directory.
+    /// A file system, mounted at a directory.
     Mount,
-    /// As a raw block device.
+    /// A raw block device.
     Block,
 }
 
@@ -434,7 +434,7 @@ impl FromStr for AccessType {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct NodeConfig {
-    /// Where its Node service listens.
+    /// The address of its Node service.
     pub endpoint: String,
     /// Directory for its target paths; a directory for it below the common `mount-dir` if not given.
     #[serde(default)]
@@ -447,14 +447,14 @@ pub struct NodeConfig {
     pub paths: Option<PathCommands>,
 }
 
-/// How target and staging paths lie below the directories for them.
+/// The layout of target and staging paths below their directories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PathLayout {
     /// Side by side, each with a name of its own.
     #[default]
     Flat,
-    /// Where kubelet has them below its root directory: `plugins/kubernetes.io/csi` and `pods`.
+    /// The layout of kubelet below its root directory: `plugins/kubernetes.io/csi` and `pods`.
     Kubelet,
 }
 
@@ -478,9 +478,9 @@ pub struct PathCommands {
     pub create_mount_path_command: Option<PathBuf>,
     /// Makes a staging directory and prints its path.
     pub create_staging_path_command: Option<PathBuf>,
-    /// Removes what `create-mount-path-command` made.
+    /// Removes the directory that `create-mount-path-command` made.
     pub remove_mount_path_command: Option<PathBuf>,
-    /// Removes what `create-staging-path-command` made.
+    /// Removes the directory that `create-staging-path-command` made.
     pub remove_staging_path_command: Option<PathBuf>,
     /// Prints `file`, `directory`, `not_found` or `other` for a path.
     pub check_path_command: Option<PathBuf>,
@@ -528,9 +528,9 @@ impl PathCommands {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct TopologyRequirement {
-    /// Where the volume must be accessible: from at least one of these.
+    /// The volume must be accessible from at least one of these topologies.
     pub requisite: Vec<Pairs>,
-    /// In which order to try.
+    /// The topologies in the order in which to try them.
     pub preferred: Vec<Pairs>,
 }
 
@@ -565,7 +565,7 @@ pub struct StaticVolume {
     #[serde(default, deserialize_with = "size::bytes")]
     #[schemars(schema_with = "size::schema")]
     pub size_bytes: i64,
-    /// Whether it can only be published with `readonly`. Checks that need to write leave it out.
+    /// Set to true if it can only be published with `readonly`. Checks that need to write leave it out.
     #[serde(default)]
     pub readonly: bool,
 }
@@ -596,7 +596,7 @@ impl Default for UnknownIds {
     }
 }
 
-/// How long things may take.
+/// Time limits.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct TimeLimits {
@@ -606,9 +606,9 @@ pub struct TimeLimits {
     pub call_ms: u64,
     /// One call of the RPCs named here.
     pub rpc_ms: BTreeMap<String, u64>,
-    /// One check, its undoing not counted.
+    /// One check, without the time for undoing.
     pub check_ms: u64,
-    /// Undoing what one check made.
+    /// Undoing everything that one check made.
     pub undo_ms: u64,
     /// Until a deleted volume or snapshot has gone from the lists, or a new snapshot is ready. Where it is not set, 12 s,
     /// or ten times the slowest call, and less for what has happened at once or never before.
@@ -766,7 +766,7 @@ pub struct HealthHooks {
     /// Shell command that makes something ill: `$1` is the id of a volume, or `backend`.
     #[serde(rename = "break")]
     pub make_ill: Option<String>,
-    /// Shell command that makes it well again.
+    /// Shell command that makes the volume healthy again.
     #[serde(rename = "heal")]
     pub make_well: Option<String>,
     /// Time limit of either.
@@ -783,12 +783,12 @@ impl Default for HealthHooks {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct FaultHook {
-    /// What it is called, in characters out of a-z, 0-9 and -.
+    /// The name, in characters out of a-z, 0-9 and -.
     pub name: String,
     /// Shell command that breaks it: `$1` is the name. It has to end when that is done.
     #[serde(rename = "break")]
     pub break_command: String,
-    /// Shell command that heals it, also where nothing is broken.
+    /// Shell command that heals it. It is also run where nothing is broken.
     #[serde(rename = "heal")]
     pub heal_command: String,
     /// Time limit of either.

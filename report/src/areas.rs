@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// One area: the checks whose ids share everything before the last slash.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Area {
-    /// Such as `controller/create-volume`.
+    /// The name, such as `controller/create-volume`.
     pub name: String,
     /// The verdict over all of its checks.
     pub verdict: Verdict,
@@ -22,7 +22,7 @@ pub struct Area {
     pub run: usize,
 }
 
-/// What the checks of an area say together; the gravest comes last.
+/// The verdict over all checks of an area. The gravest comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "AreaVerdict")]

@@ -87,7 +87,7 @@ pub struct Entry {
 /// An RPC that takes longer.
 #[derive(Debug, Serialize)]
 pub struct Slower {
-    /// Such as `CreateVolume`.
+    /// The RPC, such as `CreateVolume`.
     pub rpc: String,
     /// The earlier median of its calls, in microseconds.
     pub old_median_us: u64,

@@ -13,12 +13,12 @@ const SUITES_NAMED_MAX: usize = 3;
 /// Characters of the terms that chose the checks.
 const TERMS_CHARS_MAX: usize = 80;
 
-/// What the run says of the driver, and of what.
+/// The conclusion of the run about the driver, and the checks that it rests on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Conclusion {
-    /// For programs.
+    /// The name for programs.
     pub name: Concluded,
-    /// For people, fit to stand behind the name of the driver.
+    /// The words for people, which complete a sentence that begins with the name of the driver.
     pub words: String,
     /// It is based on less work than planned: checks met their time limits, as `cut_short` of each says.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -32,11 +32,11 @@ pub struct Conclusion {
 pub enum Concluded {
     /// The driver kept every rule that binds and was checked.
     Conforms,
-    /// The same, but for what is listed as known to fail.
+    /// As before, except for checks that are listed as known to fail.
     ConformsButForKnownFailures,
     /// A part of the checks was asked for: in that part, it conforms.
     ConformsInPart,
-    /// The same, but for what is listed as known to fail.
+    /// As before, except for checks that are listed as known to fail.
     ConformsInPartButForKnownFailures,
     /// It does, but a check passes although it is listed as known to fail.
     KnownFailingListOutOfDate,
@@ -119,14 +119,14 @@ pub(crate) struct Facts<'a> {
     pub(crate) profile: Profile,
 }
 
-/// What is said of the driver by one profile.
+/// The verdict on the driver by one profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileEntry {
-    /// Which one.
+    /// The profile.
     pub profile: Profile,
     /// The verdict on what was seen.
     pub verdict: Verdict,
-    /// The same, with what it is said of.
+    /// The verdict, with the checks that it rests on.
     pub conclusion: Concluded,
     /// Faults that make a run fail under it.
     pub faults: usize,

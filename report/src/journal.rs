@@ -41,7 +41,7 @@ pub const SPECIFICATION: &str = "1.12";
 pub struct Run {
     /// The form of the report: `csi-sanity/report/v3`.
     pub schema: String,
-    /// What made the report.
+    /// The program that wrote the report.
     pub tool: Tool,
     /// The version of the CSI specification that the driver was held to, such as `1.12`, or `1.12 and 1.13` for one that offers what
     /// only either has.
@@ -49,40 +49,40 @@ pub struct Run {
     /// The evidence for that version: a setting, or a feature that only a driver of that version has.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub specification_by: String,
-    /// When the run began, in UTC as RFC 3339 has it.
+    /// The time at which the run began, in UTC as in RFC 3339.
     pub started: String,
     /// The command line.
     pub command: String,
-    /// Which checks were asked for.
+    /// The selected checks.
     pub selection: Selection,
     /// The driver under test.
     pub target: TargetEntry,
     /// Seed of everything random; that of the first shard, where the run is put together.
     pub seed: u64,
-    /// How long the run took; the longest shard, where it is put together.
+    /// The duration of the run; of the longest shard, where the report was merged.
     pub duration_ms: u64,
-    /// Which part of a run it is, if it is one.
+    /// The part of a run that it is, if it is a shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<ShardEntry>,
-    /// The parts that it is put together of, if it is.
+    /// The parts that it was merged from, if it was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<PartEntry>,
-    /// What made a check fail.
+    /// The profile by which checks failed.
     #[serde(default)]
     pub profile: Profile,
-    /// What each profile says of what was seen; nothing where the report is of a version that knew none.
+    /// The verdict of each profile; empty in reports of versions that had no profiles.
     #[serde(default)]
     pub by_profile: Vec<ProfileEntry>,
     /// The runs of other suites against the same driver that it is joined of, if it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<PartEntry>,
-    /// What is set in the configuration, beside flags, as `name: value`; without secrets.
+    /// The settings of the configuration, besides flags, as `name: value`; without secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
     /// The image that the driver was started of, if the user has named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver_image: Option<String>,
-    /// Where csi-sanity ran.
+    /// The machine that csi-sanity ran on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineEntry>,
     /// The verdict on the driver: the gravest that applies.
@@ -90,26 +90,26 @@ pub struct Run {
     /// The same, with what it is said of: a part of the checks, or all; with known failures, or without.
     #[serde(default)]
     pub conclusion: Conclusion,
-    /// Whether the run was stopped before its end.
+    /// True if the run was stopped before its end.
     pub interrupted: bool,
     /// Numbers of checks and of faults by outcome.
     pub summary: Counts,
     /// Every check, by id.
     pub checks: Vec<CheckEntry>,
-    /// What is said of each area that users of a driver ask about.
+    /// The statement on each area that users of a driver ask about.
     pub statement: Vec<Line>,
     /// The parts of the specification, by RPC.
     pub areas: Vec<Area>,
-    /// What stayed behind.
+    /// Objects and mounts that stayed behind.
     pub leaks: Vec<Leak>,
-    /// What may have stayed behind beside that, and how to remove it.
+    /// Objects that may have stayed behind besides those, and how to remove them.
     #[serde(default)]
     pub left_behind: Vec<LeftBehindEntry>,
     /// Deaths of the driver.
     pub crashes: Vec<Crash>,
     /// The calls of all checks, by RPC.
     pub rpcs: Vec<RpcEntry>,
-    /// News that are no verdict.
+    /// Remarks of the run that are no verdict.
     pub remarks: Vec<String>,
     /// The requirements on drivers, of those that MUST or SHOULD be kept, that no check tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -121,7 +121,7 @@ pub struct Run {
 pub struct MachineEntry {
     /// Its kernel, such as `linux 6.1.0-18-amd64 x86_64`.
     pub kernel: String,
-    /// Whether csi-sanity ran as root.
+    /// True if csi-sanity ran as root.
     pub is_root: bool,
 }
 
@@ -130,49 +130,49 @@ pub struct MachineEntry {
 pub struct UntestedEntry {
     /// Its id.
     pub requirement: String,
-    /// Why no check does.
+    /// The reason why no check does.
     pub because: String,
     /// Requirements that ask for the same and are checked, if that is why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub same_as: Vec<String>,
 }
 
-/// Which checks were asked for.
+/// The selected checks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Selection {
-    /// The suites that they were chosen from.
+    /// The suites that the checks were selected from.
     pub suites: Vec<String>,
-    /// The terms that chose some of them, as flags.
+    /// The terms by which some of them were selected, as flags.
     pub terms: Vec<String>,
-    /// Whether these are all checks that there are of the specification.
+    /// True if these are all checks of the specification.
     pub is_whole: bool,
 }
 
 /// A part of a run that was divided among several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShardEntry {
-    /// Which one, from 1.
+    /// The number of this one, from 1.
     pub index: u32,
-    /// How many there are.
+    /// The number of parts.
     pub of: u32,
-    /// Runs of checks that all of them have together.
+    /// The number of checks that all parts have together.
     pub checks: usize,
     /// The description that distinguishes this choice of checks from another one.
     pub digest: String,
-    /// Flags that have to be the same in all of them.
+    /// Flags that have to be equal in all of them.
     pub settings: Vec<String>,
 }
 
-/// A part that a run is put together of.
+/// A part that a run was merged from.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PartEntry {
-    /// Which one, from 1.
+    /// The number of this one, from 1.
     pub index: u32,
-    /// When it began, in UTC as RFC 3339 has it.
+    /// The time at which it began, in UTC as in RFC 3339.
     pub started: String,
-    /// How long it took.
+    /// The duration.
     pub duration_ms: u64,
-    /// Where its driver listened.
+    /// The address of its driver.
     pub endpoint: String,
     /// Seed of everything random.
     pub seed: u64,
@@ -191,7 +191,7 @@ pub struct Order {
     pub started: SystemTime,
     /// The command line.
     pub command: String,
-    /// Which checks were asked for.
+    /// The selected checks.
     pub selection: Selection,
     /// Which part of them, if they are divided.
     pub shard: Option<ShardEntry>,
@@ -208,19 +208,19 @@ pub struct Order {
 /// The calls of one RPC, those of undoing included.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RpcEntry {
-    /// Such as `CreateVolume`.
+    /// The RPC, such as `CreateVolume`.
     pub rpc: String,
     /// Calls that the driver did.
     pub done: u64,
     /// Calls that it rejected.
     pub refused: u64,
-    /// Calls that nobody knows the end of.
+    /// Calls whose end is not known.
     pub unanswered: u64,
     /// How long half of those took that it did, at the most, in microseconds; 0 where there is none. Up to a 16th too long.
     pub median_us: u64,
-    /// The same for 95 of 100.
+    /// The time within which 95 of 100 of these calls ended, in microseconds.
     pub percentile_95_us: u64,
-    /// The same for 99 of 100.
+    /// The time within which 99 of 100 of these calls ended, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentile_99_us: Option<u64>,
     /// The longest of them, in microseconds.
@@ -233,12 +233,12 @@ pub struct RpcEntry {
     pub longest_pause_us: Option<u64>,
 }
 
-/// Calls that took about as long.
+/// Calls of about one duration.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StepEntry {
-    /// How long at the most, in microseconds.
+    /// The longest duration of these calls, in microseconds.
     pub us: u64,
-    /// How many.
+    /// The number of calls.
     pub calls: u64,
 }
 
@@ -254,19 +254,19 @@ pub struct Tool {
 /// The driver under test.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TargetEntry {
-    /// Where it listens.
+    /// The address that it listens at.
     pub endpoint: String,
-    /// Where its other nodes listen, if there are any.
+    /// The addresses of its other nodes, if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_endpoints: Vec<String>,
-    /// Where its controller services listen, if elsewhere.
+    /// The address of its controller services, if it is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_endpoint: Option<String>,
     /// The name in GetPluginInfo.
     pub name: String,
     /// The version in GetPluginInfo.
     pub vendor_version: String,
-    /// Every capability it advertises.
+    /// Every capability that it advertises.
     pub capabilities: Vec<String>,
 }
 
@@ -275,10 +275,10 @@ pub struct TargetEntry {
 pub struct CheckEntry {
     /// Its label: the id, with `@block` where it ran for block access.
     pub id: String,
-    /// What came of it. One that has `same_fault` is `skipped`.
+    /// The outcome. A check that has `same_fault` is `skipped`.
     #[serde(rename = "outcome")]
     pub(crate) word: OutcomeKind,
-    /// How long it took, its undoing included.
+    /// The duration, including the time for undoing.
     pub duration_ms: u64,
     /// The mildest profile under which it makes a run fail, where the driver broke something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -295,18 +295,18 @@ pub struct CheckEntry {
     /// Work that it left undone when it met its time limit. The verdict on the driver is then based on less work than planned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut_short: Vec<CutShort>,
-    /// What of that went into other things than what it is about.
+    /// The parts of that time that went into anything but judging.
     #[serde(default, skip_serializing_if = "SpentEntry::is_nothing")]
     pub spent_ms: SpentEntry,
     /// The requirements it tests, the broken one first.
     pub requirements: Vec<String>,
-    /// What is wrong, or why it was skipped or could not judge.
+    /// The fault, or the reason why the check was skipped or could not judge.
     pub message: String,
-    /// What a right driver does.
+    /// The behaviour of a right driver.
     pub expected: String,
-    /// What this driver did.
+    /// The behaviour of this driver.
     pub actual: String,
-    /// The last lines that it printed, where it died.
+    /// The last lines that the driver printed, if it died.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub driver_printed: Vec<String>,
     /// The calls that lead there, a line each, where the check lists them itself.
@@ -321,13 +321,13 @@ pub struct CheckEntry {
     /// The fault that the check injected, as `--fault` takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injected: Option<String>,
-    /// What else it found, beside what is graver.
+    /// Further findings, besides the gravest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<AlsoEntry>,
-    /// What it has to say that is no verdict, such as how much it tried.
+    /// Remarks that are no verdict, such as how much it tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// How many sequences, rounds or requests it has tried, where it makes several.
+    /// The number of sequences, rounds or requests that it has tried, where it makes several.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tried: u64,
     /// The reason in the known-failing list.
@@ -336,15 +336,15 @@ pub struct CheckEntry {
     /// The first call of the run that failed as the one did which kept this check from judging, where another check made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_with: Option<FirstFailure>,
-    /// What it made and could not undo.
+    /// Objects that it made and could not undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
-    /// The calls it made, where something is to be explained.
+    /// The calls that it made, where there is something to explain.
     pub calls: Vec<CallEntry>,
     /// Calls left out behind the first ones, since there were too many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub calls_left_out: usize,
-    /// What happened between the calls and was none, where something is to be explained.
+    /// Events between the calls that were no calls, where there is something to explain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<IncidentEntry>,
     /// The command that makes the call that breaks the rule, where that call alone shows it, and then what to know before it is used.
@@ -352,15 +352,15 @@ pub struct CheckEntry {
     pub by_hand: Vec<String>,
     /// The command that runs it alone.
     pub repeat: String,
-    /// What a right driver does, as one sentence.
+    /// The behaviour of a right driver, as one sentence.
     pub title: String,
-    /// The name that other tools know it by.
+    /// The name that other tools use for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_as: Option<String>,
-    /// The cases of the Go csi-sanity that it stands for.
+    /// The cases of the Go csi-sanity that it replaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub go_names: Vec<String>,
-    /// What it shares with others that met the same fault.
+    /// The key of the fault. Checks that met one fault have one key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fault: String,
     /// The check that reports the fault in which the driver deviates here as well.
@@ -369,10 +369,10 @@ pub struct CheckEntry {
     /// The same fault in another check, where this one only shows it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_fault: Option<SameFaultEntry>,
-    /// What came of it as text for people, where something is to be explained.
+    /// The result as text for people, where there is something to explain.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub findings: String,
-    /// The calls that lead there, likewise.
+    /// The calls that lead to it, with requests and answers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transcript: String,
 }
@@ -380,24 +380,24 @@ pub struct CheckEntry {
 /// Something that happened between calls, such as an end of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IncidentEntry {
-    /// When, in whole milliseconds from the start of the check.
+    /// The time of the event, in whole milliseconds from the start of the check.
     pub after_ms: u64,
-    /// What.
+    /// The event.
     pub what: String,
 }
 
-/// What a check found beside something graver.
+/// A finding of a check besides a graver one.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AlsoEntry {
-    /// Whether the driver broke a rule that binds, or only a recommendation; `flaky` if it did so once and not again.
+    /// `failed` if the driver broke a rule that binds, `warned` if it broke a recommendation, `flaky` if it did so once and not again.
     pub outcome: OutcomeKind,
     /// The rule.
     pub requirement: String,
-    /// What is wrong.
+    /// The fault, in a sentence.
     pub message: String,
-    /// What a right driver does.
+    /// The behaviour of a right driver.
     pub expected: String,
-    /// What this driver did.
+    /// The behaviour of this driver.
     pub actual: String,
     /// The calls that lead there, a line each.
     #[serde(default, alias = "told", skip_serializing_if = "Vec::is_empty")]
@@ -445,38 +445,38 @@ fn is_no_time(ms: &u64) -> bool {
 pub struct SameFaultEntry {
     /// Its label.
     pub check: String,
-    /// What came of it, and what the other check counts as: `failed`, `warned`, or `known_failure`.
+    /// The outcome that the other check counts as: `failed`, `warned`, or `known_failure`.
     pub outcome: OutcomeKind,
 }
 
 /// One call, without secrets.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CallEntry {
-    /// Such as `CreateVolume`.
+    /// The RPC, such as `CreateVolume`.
     pub rpc: String,
-    /// Which node it went to, from 0.
+    /// The number of the node that it went to, from 0.
     pub node: usize,
-    /// Which of the check's workers made it, from 0.
+    /// The number of the check's worker that made it, from 0.
     pub worker: usize,
     /// When it was sent, in whole milliseconds from the start of the check.
     #[serde(rename = "sent_after_ms", serialize_with = "in_ms", deserialize_with = "from_ms")]
     #[schemars(with = "u64")]
     pub sent_after: Duration,
-    /// How long it took, in whole milliseconds.
+    /// The duration in whole milliseconds.
     #[serde(rename = "duration_ms", serialize_with = "in_ms", deserialize_with = "from_ms")]
     #[schemars(with = "u64")]
     pub duration: Duration,
-    /// Whether it undid what the check made.
+    /// True if it undid something that the check had made.
     pub cleanup: bool,
-    /// What was asked.
+    /// The request.
     pub request: Value,
-    /// What was answered, where the driver did it.
+    /// The response, if the call succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
-    /// The status, where the driver rejected.
+    /// The status, if the driver rejected the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_answer: Option<String>,
     /// Where it has to do with what came of the check: how often it was made in a row, with the same answer. Those that repeat it
@@ -493,7 +493,7 @@ pub struct CallEntry {
 pub struct Status {
     /// Such as `NOT_FOUND`.
     pub code: String,
-    /// Its text.
+    /// The text of the status.
     pub message: String,
 }
 
@@ -501,14 +501,14 @@ pub struct Status {
 /// what is new on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftBehindEntry {
-    /// What it is, such as `volume named "x"`.
+    /// A description, such as `volume named "x"`.
     pub what: String,
     /// Its id or path, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Why it is there, or may be there.
+    /// The reason why it is there, or may be there.
     pub why: String,
-    /// Whether nobody knows that it is there, and that the run made it.
+    /// True if it is not certain that it is there and that the run made it.
     pub in_doubt: bool,
     /// The check that made it, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -16,9 +16,9 @@ use crate::journal::CheckEntry;
 /// One line of the statement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
-    /// Such as `snapshots`.
+    /// The area, such as `snapshots`.
     pub area: String,
-    /// What is said of it.
+    /// The statement on it.
     pub says: Says,
     /// Checks that passed, with warnings or without.
     pub passed: usize,
@@ -28,7 +28,7 @@ pub struct Line {
     pub not_judged: usize,
     /// Labels of the checks in which the driver breaks a rule of the area, listed as known or not.
     pub deviations: Vec<String>,
-    /// Those of them that are checks of other areas, and so in none of the numbers here.
+    /// The number of these that are checks of other areas, and so in none of the other numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found_elsewhere: Vec<String>,
 }
@@ -36,7 +36,7 @@ pub struct Line {
 /// Above the checks that found a deviation from elsewhere.
 pub(crate) const FOUND_ELSEWHERE: &str = "found by checks of other areas";
 
-/// What a driver does in an area.
+/// The behaviour of a driver in an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Says {

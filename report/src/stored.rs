@@ -20,26 +20,26 @@ const REPORT_BYTES_MAX: u64 = 256 << 20;
 /// A JSON report.
 #[derive(Debug, Deserialize)]
 pub struct Stored {
-    /// What made the report.
+    /// The program that wrote the report.
     pub tool: Program,
     /// The version of the specification that the driver was held to.
     pub specification: String,
-    /// Which checks were asked for.
+    /// The selected checks.
     pub selection: Selection,
-    /// Which part of a run it is, if it is one.
+    /// The part of a run that it is, if it is a shard.
     #[serde(default)]
     pub shard: Option<ShardEntry>,
-    /// When the run began, in UTC as RFC 3339 has it.
+    /// The time at which the run began, in UTC as in RFC 3339.
     #[serde(default)]
     pub started: String,
     /// The driver.
     pub target: Plugin,
-    /// What made a check fail.
+    /// The profile by which checks failed.
     #[serde(default)]
     pub profile: Profile,
     /// The verdict on it.
     pub verdict: Verdict,
-    /// Whether the run was stopped before its end.
+    /// True if the run was stopped before its end.
     pub interrupted: bool,
     /// How many checks ended how.
     pub summary: Counts,
@@ -48,7 +48,7 @@ pub struct Stored {
     /// What is said of each area.
     #[serde(default)]
     pub statement: Vec<Line>,
-    /// What stayed behind.
+    /// Objects and mounts that stayed behind.
     pub leaks: Vec<Leak>,
     /// Deaths of the driver.
     pub crashes: Vec<Crash>,
@@ -95,7 +95,7 @@ pub struct Check {
     pub id: String,
     #[serde(rename = "outcome")]
     pub(crate) word: OutcomeKind,
-    /// What is wrong, or why it was skipped or could not judge.
+    /// The fault, or the reason why the check was skipped or could not judge.
     pub message: String,
     /// The reason in the known-failing list.
     #[serde(default)]
@@ -106,7 +106,7 @@ pub struct Check {
     /// Work that it left undone when it met its time limit.
     #[serde(default)]
     cut_short: Vec<CutShort>,
-    /// How many sequences, rounds or requests it has tried, where it makes several.
+    /// The number of sequences, rounds or requests that it has tried, where it makes several.
     #[serde(default)]
     pub(crate) tried: u64,
     /// The check that reports the fault in which the driver deviates here as well.
@@ -151,7 +151,7 @@ pub struct Crash {}
 /// The calls of one RPC.
 #[derive(Debug, Deserialize)]
 pub struct Calls {
-    /// Such as `CreateVolume`.
+    /// The RPC, such as `CreateVolume`.
     pub rpc: String,
     /// Calls that the driver did.
     pub done: u64,

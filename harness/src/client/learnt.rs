@@ -21,7 +21,7 @@ pub(crate) struct ProbeCache(Mutex<HashMap<Key, Arc<OnceCell<Fact>>>>);
 
 impl fmt::Debug for ProbeCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Learnt")
+        f.write_str("ProbeCache")
     }
 }
 

@@ -111,9 +111,9 @@ fn longest(place: usize) -> u64 {
 pub struct FirstFailure {
     /// The check that made it.
     pub check: String,
-    /// Such as `CreateVolume`.
+    /// The RPC, such as `CreateVolume`.
     pub rpc: String,
-    /// How it ended.
+    /// The end of the call.
     pub how: String,
 }
 

@@ -80,14 +80,14 @@ impl Versions {
     }
 }
 
-/// By which version a driver is to be judged.
+/// The version of CSI by which a driver is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum CsiVersion {
-    /// By what it advertises and sends.
+    /// The version follows from the capabilities and messages of the driver.
     #[default]
     #[serde(rename = "auto")]
     Auto,
-    /// As a driver of 1.12: what came later is not asked for.
+    /// The driver is judged as one of 1.12; later features are not tested.
     #[serde(rename = "1.12")]
     V1_12,
     /// As a driver of 1.13. What that version took away is judged all the same, where the driver goes on offering it.

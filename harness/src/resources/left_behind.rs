@@ -7,7 +7,7 @@ pub struct LeftBehind {
     pub what: String,
     /// Its id or path, where that is known.
     pub id: Option<String>,
-    /// Why it is there, or may be there.
+    /// The reason why it is there, or may be there.
     pub why: String,
     /// True if it may not exist, or may not be the run's.
     pub in_doubt: bool,

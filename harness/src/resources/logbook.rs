@@ -71,7 +71,8 @@ enum News {
     /// The first line: the run.
     Run(RunOf),
     /// A call is about to be sent that may make the resource, or a known resource has changed.
-    TimerGuard {
+    #[serde(alias = "timer-guard")]
+    Begun {
         number: u64,
         /// Named `thing` in the files of runs before this version.
         #[serde(alias = "thing")]
@@ -126,7 +127,7 @@ impl Logbook {
 
     /// Notes that something else is known of a resource.
     pub(crate) fn amended(&self, number: u64, resource: &Resource, node: usize) {
-        self.write(&News::TimerGuard { number, resource: resource.clone(), node });
+        self.write(&News::Begun { number, resource: resource.clone(), node });
     }
 
     /// Notes that a resource is there.
@@ -273,7 +274,7 @@ fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
         let news = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
         match news {
             News::Run(found) => run = Some(found),
-            News::TimerGuard { number, resource, node } => {
+            News::Begun { number, resource, node } => {
                 let is_known = resources.get(&number).is_some_and(|(.., is_known)| *is_known);
                 resources.insert(number, (resource, node, is_known));
             }
@@ -312,7 +313,7 @@ impl Remains {
     fn news(self) -> impl Iterator<Item = News> {
         let resources = (1..).zip(self.resources).flat_map(|(number, (resource, node, is_known))| {
             let made = is_known.then_some(News::Made(number));
-            [News::TimerGuard { number, resource, node }].into_iter().chain(made)
+            [News::Begun { number, resource, node }].into_iter().chain(made)
         });
         let directories = self.directories.into_iter().filter(|directory| directory.exists());
         let drivers = self.drivers.into_iter().map(News::Driver);

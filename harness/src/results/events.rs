@@ -18,7 +18,7 @@ pub enum Event<'a> {
         /// The seed of everything random.
         seed: u64,
     },
-    /// News that are no verdict.
+    /// Remarks of the run that are no verdict.
     Remark(&'a str),
     /// A check begins.
     CheckStarted(&'a Planned),

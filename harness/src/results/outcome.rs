@@ -110,7 +110,7 @@ impl SameFault {
     }
 }
 
-/// What came of a check, without its reasons.
+/// The outcome of a check, without its reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {
@@ -333,12 +333,12 @@ impl CheckReport {
 pub struct Crash {
     /// The calls that had no answer yet, as `check: RPC`.
     pub under_way: Vec<String>,
-    /// Whether the driver was back afterwards.
+    /// True if the driver was back afterwards.
     pub back: bool,
-    /// Whether one of the checks is listed as known to fail.
+    /// True if one of the checks is listed as known to fail.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub known: bool,
-    /// The file with what it printed, if there is one.
+    /// The file with its output, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
 }
@@ -351,7 +351,7 @@ pub struct Leak {
     pub kind: String,
     /// Its id or path.
     pub id: String,
-    /// Whether this run made it.
+    /// True if this run made it.
     pub ours: bool,
     /// The check that made it, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -361,11 +361,11 @@ pub struct Leak {
 /// Checks that show a fault again, by what the first check with that fault counts as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Again {
-    /// Beside those that failed.
+    /// Checks that show a fault of a check that failed.
     pub failed: usize,
-    /// Beside those that warned.
+    /// Checks that show a fault of a check that warned.
     pub warned: usize,
-    /// Beside those that failed as listed.
+    /// Checks that show a fault of a check that failed as listed.
     pub known_failures: usize,
 }
 

@@ -99,7 +99,7 @@ pub struct Violation {
     pub along_with: Vec<String>,
     /// The injected fault, in the form that `--fault` takes.
     pub injected: Option<Box<str>>,
-    /// The last lines that it printed, where it died.
+    /// The last lines that the driver printed, if it died.
     pub printed: Box<[String]>,
     /// The call whose refusal is the only evidence. If the plain form of it is refused as well, the refusal proves
     /// nothing.
@@ -176,18 +176,18 @@ impl fmt::Display for CutShort {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SpanEntry")]
 pub struct CallSpan {
-    /// Who made it.
+    /// The number of the caller that made it.
     pub worker: usize,
     /// The maker if that is no worker of the check, such as `workload`. It makes one after the other, so that one row shows all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub party: Option<String>,
-    /// What was asked.
+    /// The request.
     pub call: String,
-    /// How it ended.
+    /// The end of the call.
     pub answer: String,
     /// When it began, in microseconds from the first beginning of all.
     pub from_us: u64,
-    /// When it ended, likewise.
+    /// The time at which it ended, in microseconds after the first call began.
     pub to_us: u64,
 }
 

@@ -6,10 +6,10 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod bench;
+mod blamed;
 mod default_run;
 mod matrix;
 mod power_device;
-mod told;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         what_is_forgotten_is_reported_once,
     ));
     trials.extend(power_device::trials());
-    trials.extend(told::trials());
+    trials.extend(blamed::trials());
     trials.extend(default_run::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }

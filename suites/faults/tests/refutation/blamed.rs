@@ -1,4 +1,4 @@
-//! What is said of a mistake is what the driver did, and nothing besides, also by the faults that are tried after it.
+//! The check blames the driver for its mistake alone, also in the faults that it tries after the one that showed it.
 
 use csi_harness::config::AccessType;
 use csi_harness::results::outcome::{Finding, Outcome};
@@ -23,7 +23,7 @@ const HARMLESS: [&str; 3] = [
 
 pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     vec![libtest_mimic::Trial::test(
-        "told/one-that-refuses-to-start-leaves-nothing",
+        "blamed/one-that-refuses-to-start-leaves-nothing",
         one_that_refuses_to_start_leaves_nothing,
     )]
 }
