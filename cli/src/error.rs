@@ -12,6 +12,7 @@ use csi_harness::run::plan::PlanError;
 use csi_report::{DestinationError, MergeError, StoredError};
 use csi_suite_e2e::kube_cluster::connect::ConnectError;
 use csi_suite_e2e::kube_cluster::definition::DefinedError;
+use csi_suite_load::report::ReadError;
 
 use crate::embedded::EmbeddedError;
 use crate::exit::Exit;
@@ -70,6 +71,8 @@ pub(crate) enum Error {
     #[error(transparent)]
     StoredReport(#[from] StoredError),
     #[error(transparent)]
+    LoadResults(#[from] ReadError),
+    #[error(transparent)]
     Merge(#[from] MergeError),
     #[error("failed to read the directory {}", path.display())]
     ReportDirectory { path: PathBuf, source: io::Error },
@@ -120,6 +123,7 @@ impl Error {
             | Error::Connect(_)
             | Error::OtherDriver { .. }
             | Error::StoredReport(_)
+            | Error::LoadResults(_)
             | Error::ReportDirectory { .. }
             | Error::NoBundle { .. }
             | Error::UnknownId(_) => Exit::Usage,

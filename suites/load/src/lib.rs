@@ -3,6 +3,7 @@
 //!
 //! A slow driver is only reported, unless the user gave a [threshold]. A wrong answer, a lost volume, a death or a leak is a failure.
 
+pub mod compare;
 mod cycle;
 mod fleet;
 pub mod judge;

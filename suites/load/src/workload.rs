@@ -363,6 +363,11 @@ impl Workload {
         Ok(())
     }
 
+    /// Takes out the limits on changes, which only a comparison can judge.
+    pub fn take_changes(&mut self) -> Vec<Threshold> {
+        self.thresholds.extract_if(.., |threshold| threshold.is_change()).collect()
+    }
+
     /// The length of all stages together, except bursts.
     pub fn duration(&self) -> Duration {
         self.stages.iter().filter_map(|stage| stage.course.duration()).sum()
