@@ -77,7 +77,7 @@ pub(crate) enum Command {
     Init(Box<InitArgs>),
     /// Check this machine, a driver and its settings, and list the checks that each gap costs
     Doctor(Box<DoctorArgs>),
-    /// Merge the JSON reports of all shards of a run, and exit as the whole run would have
+    /// Merge the JSON reports of all shards of a run, or the results of all shards of a load, and exit as the whole would have
     #[command(after_help = exit_codes())]
     Merge(MergeArgs),
     /// Compare the JSON reports of two runs, or the results of two loads: what got better, what got worse
@@ -109,9 +109,13 @@ pub(crate) enum Command {
 /// version. A single report is read again to write other kinds of report from it.
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
-    /// The reports, which --report json=FILE wrote, or directories in which all files named *.json are such reports
+    /// The reports, which --report json=FILE wrote, or the results of a load, which --results json=FILE wrote, or directories in which
+    /// all files named *.json are such reports
     #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) reports: Vec<PathBuf>,
+    /// Write the merged results of a load, as json=FILE or csv=FILE; repeatable
+    #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) results: Vec<FileArg<ResultsFormat>>,
     #[command(flatten)]
     pub(crate) output: WordsArgs,
 }
@@ -475,8 +479,12 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString, conflicts_with_all = ["report", "bundle"], help_heading = LOAD)]
     pub(crate) against: Option<String>,
     /// With --against: times that each driver gets the load [default: 5]
-    #[arg(long, value_name = "NUMBER", requires = "against", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = LOAD)]
+    #[arg(long, value_name = "NUMBER", requires = "against", conflicts_with = "shard", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = LOAD)]
     pub(crate) rounds: Option<u32>,
+    /// With --shard: directory that all parts share. Each waits there until all others have made their volumes, so that the stages begin
+    /// together
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "shard", help_heading = LOAD)]
+    pub(crate) meeting_dir: Option<PathBuf>,
     /// Write the measurements, or with --against the comparison: json=FILE for programs, csv=FILE for spreadsheets; repeatable. The
     /// verdict is in --report
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath, help_heading = LOAD)]
@@ -879,8 +887,8 @@ pub(crate) struct CourseArgs {
     /// Do not compare what exists before and after the run
     #[arg(long)]
     pub(crate) no_leak_check: bool,
-    /// Run one part of the checks, such as 2/4; `csi-sanity merge` merges the JSON reports of all parts. index/4 takes the number
-    /// from JOB_COMPLETION_INDEX, for Pods of an Indexed Job
+    /// Run one part of the checks, or of a load, such as 2/4; `csi-sanity merge` merges the JSON reports of all parts, or the results
+    /// of a load. index/4 takes the number from JOB_COMPLETION_INDEX, for Pods of an Indexed Job
     #[arg(long, value_name = "N/OF", value_parser = shard)]
     pub(crate) shard: Option<Shard>,
     /// Only print which checks would run

@@ -6,7 +6,8 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use csi_report::{Destination, DestinationError};
-use csi_suite_load::workload::{Changes, Workload};
+use csi_suite_load::report::Report;
+use csi_suite_load::workload::{Changes, Part, Workload};
 use csi_suite_load::{Results, suite, summary};
 
 use crate::args::{FileArg, LoadArgs, ResultsFormat, RunArgs};
@@ -34,6 +35,7 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
         threshold,
         against,
         rounds,
+        meeting_dir,
         results,
         target,
         volume,
@@ -52,6 +54,12 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
     let workload = match workload {
         Some(path) => Workload::load(&path, changes)?,
         None => Workload::preset(&preset, changes).map_err(flag)?,
+    };
+    let workload = match course.shard {
+        Some(shard) => workload
+            .part(Part { shard, meeting_dir })
+            .map_err(|problem| Error::Flag { flag: "--shard", problem })?,
+        None => workload,
     };
     if against.is_none()
         && let Some(threshold) = workload.thresholds.iter().find(|threshold| threshold.is_change())
@@ -80,22 +88,31 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
     let shown = (measured.clone(), name.clone());
     let shown = move || summary(&shown.0.report(&shown.1));
     let ended = run::run_measured(&args, config, suite, Some(Box::new(shown)), repeat);
-    let report = measured.report(&name);
-    write(files, |format| match format {
-        ResultsFormat::Json => report.json(),
-        ResultsFormat::Csv => report.csv(),
-    })?;
+    let mut report = measured.report(&name);
+    report.exit_code = match &ended {
+        Ok(exit) => exit.code(),
+        Err(error) => error.exit().code(),
+    };
+    write_results(files, &report)?;
     ended
 }
 
+/// Writes the results of a load.
+pub(crate) fn write_results(files: Files, report: &Report) -> Result<(), Error> {
+    write(files, |format| match format {
+        ResultsFormat::Json => report.json(),
+        ResultsFormat::Csv => report.csv(),
+    })
+}
+
 /// The open files for the results.
-type Files = Vec<(ResultsFormat, Destination)>;
+pub(crate) type Files = Vec<(ResultsFormat, Destination)>;
 
 fn failed(format: ResultsFormat) -> impl FnOnce(DestinationError) -> Error {
     move |source| Error::Results { format: format.name(), source }
 }
 
-fn open(results: &[FileArg<ResultsFormat>]) -> Result<Files, Error> {
+pub(crate) fn open(results: &[FileArg<ResultsFormat>]) -> Result<Files, Error> {
     let one = |FileArg { format, path }: &FileArg<ResultsFormat>| {
         Ok((*format, Destination::open(path).map_err(failed(*format))?))
     };

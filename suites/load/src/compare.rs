@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::recorder::{Series, Slice};
-use crate::report::{Report, StageEntry};
+use crate::report::Report;
 use crate::threshold::{Metric, Threshold, Time};
 
 /// The number of times that slices are drawn anew.
@@ -261,8 +261,8 @@ impl Pair {
     fn new(rpc: &str, before: &[Report], after: &[Report]) -> Pair {
         let common = common_stages(before, after);
         let of = |reports: &[Report]| -> Vec<Vec<(Series, f64)>> {
-            let of_one = |report| {
-                let stages = numbered(report).filter(|(key, _)| common.contains(key));
+            let of_one = |report: &Report| {
+                let stages = report.numbered_stages().filter(|(key, _)| common.contains(key));
                 let series = stages.filter_map(|(_, stage)| {
                     let entry = stage.rpcs.iter().find(|entry| entry.rpc == rpc)?;
                     Some((entry.series(), stage.seconds))
@@ -357,19 +357,10 @@ impl Side {
     }
 }
 
-/// The stages of a load, each with its name, and its number among those of this name.
-fn numbered(report: &Report) -> impl Iterator<Item = ((&str, usize), &StageEntry)> {
-    let mut seen = BTreeMap::<&str, usize>::new();
-    report.stages.iter().map(move |stage| {
-        let number = seen.entry(&stage.name).or_default();
-        *number += 1;
-        ((stage.name.as_str(), *number), stage)
-    })
-}
-
 /// The stages that all loads have.
 fn common_stages<'a>(before: &'a [Report], after: &'a [Report]) -> BTreeSet<(&'a str, usize)> {
-    let mut all = before.iter().chain(after).map(|report| numbered(report).map(|(key, _)| key).collect());
+    let mut all =
+        before.iter().chain(after).map(|report| report.numbered_stages().map(|(key, _)| key).collect());
     let first: BTreeSet<_> = all.next().unwrap_or_default();
     all.fold(first, |common, keys| common.intersection(&keys).copied().collect())
 }
@@ -459,7 +450,7 @@ impl Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{RpcEntry, VERSION};
+    use crate::report::{RpcEntry, StageEntry, VERSION};
 
     /// A load of 40 slices with 50 calls each, which take about as long, and a tenth of the slices three times as long.
     fn load(us: u64, seed: u64) -> Report {
@@ -484,10 +475,12 @@ mod tests {
             version: VERSION,
             workload: "mine".to_owned(),
             driver: "mock".to_owned(),
+            shard: None,
             stages: vec![stage],
             growth: Vec::new(),
             cost: Vec::new(),
             thresholds: Vec::new(),
+            exit_code: 0,
         }
     }
 

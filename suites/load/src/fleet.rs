@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use csi_harness::prelude::*;
 use csi_ops::lifecycle::Lifecycle;
@@ -16,6 +16,7 @@ use futures_util::future::join_all;
 use crate::cycle::{Caller, Held};
 use crate::judge::LOAD_004;
 use crate::load::Load;
+use crate::report::milliseconds;
 use crate::workload::Workload;
 
 /// Volumes that cannot be created or published, after which creation stops.
@@ -49,13 +50,6 @@ pub(crate) struct Fleet {
     ids: Mutex<BTreeSet<String>>,
     malformed: Vec<Request>,
     accepted: Mutex<BTreeSet<usize>>,
-}
-
-/// The time that a list of so many volumes took.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct ListTime {
-    pub(crate) volumes: usize,
-    pub(crate) time: Duration,
 }
 
 impl Fleet {
@@ -152,11 +146,11 @@ async fn malformed_requests(cx: &Cx) -> CheckResult<Vec<Request>> {
 }
 
 impl Load {
-    /// Creates the volumes, and publishes some of them. Returns the times of lists on the way.
+    /// Creates the volumes, and publishes some of them. Returns the times of lists on the way: numbers of volumes, and milliseconds.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
-    pub(crate) async fn fill(&self, callers: &mut [Caller]) -> CheckResult<Vec<ListTime>> {
+    pub(crate) async fn fill(&self, callers: &mut [Caller]) -> CheckResult<Vec<(usize, f64)>> {
         let Workload { volumes, published, .. } = self.workload;
         let room = self.fleet.room(published);
         if room < published {
@@ -249,14 +243,14 @@ impl Load {
         Ok(())
     }
 
-    async fn time_list(&self, caller: &Caller) -> CheckResult<Option<ListTime>> {
-        let mut shortest: Option<ListTime> = None;
+    async fn time_list(&self, caller: &Caller) -> CheckResult<Option<(usize, f64)>> {
+        let mut shortest: Option<(usize, f64)> = None;
         for _ in 0..LISTED_TIMES {
             let begun = Instant::now();
             let Some(volumes) = self.list(caller).await? else { return Ok(None) };
-            let time = begun.elapsed();
-            if shortest.is_none_or(|shortest| time < shortest.time) {
-                shortest = Some(ListTime { volumes, time });
+            let ms = milliseconds(begun.elapsed());
+            if shortest.is_none_or(|(_, shortest)| ms < shortest) {
+                shortest = Some((volumes, ms));
             }
         }
         Ok(shortest)

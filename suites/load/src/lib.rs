@@ -8,6 +8,7 @@ mod cycle;
 mod fleet;
 pub mod judge;
 mod load;
+pub mod merge;
 pub mod recorder;
 pub mod report;
 mod resources;

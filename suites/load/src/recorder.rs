@@ -157,6 +157,13 @@ impl Series {
         self.slices.extend_from_slice(&later.slices);
     }
 
+    /// Adds the calls that another process has made at the same time, in slices of the same length.
+    pub(crate) fn join(&mut self, other: &Series) {
+        self.add_counts(other);
+        self.slices.resize_with(self.slices.len().max(other.slices.len()), Slice::default);
+        self.slices.iter_mut().zip(&other.slices).for_each(|(slice, other)| add_slice(slice, other));
+    }
+
     fn add_counts(&mut self, other: &Series) {
         self.done = self.done.saturating_add(other.done);
         self.sum = self.sum.saturating_add(other.sum);
@@ -382,6 +389,10 @@ mod tests {
         for percent in [1.0, 50.0, 99.9, 100.0] {
             assert_eq!(again.percentile(percent), series.percentile(percent));
         }
+        let mut both = again.clone();
+        both.join(&series);
+        assert_eq!((both.done, both.slices().len()), (128, 32));
+        assert_eq!(both.percentile(50.0), series.percentile(50.0));
     }
 
     #[test]

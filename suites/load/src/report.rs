@@ -12,7 +12,6 @@ use csi_harness::resources::usage::Resource;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::fleet::ListTime;
 use crate::judge::LOAD_006;
 use crate::load::Results;
 use crate::recorder::{Series, Slice, StageRecord};
@@ -42,6 +41,9 @@ pub struct Report {
     pub workload: String,
     /// The driver, with its version.
     pub driver: String,
+    /// The part of a load that this is; `null` for a whole load.
+    #[serde(default)]
+    pub shard: Option<ShardEntry>,
     /// The parts of the load, those that create, check and delete the volumes included.
     pub stages: Vec<StageEntry>,
     /// Resources of the driver, if its process is seen.
@@ -50,6 +52,18 @@ pub struct Report {
     pub cost: Vec<Cost>,
     /// Limits of the user.
     pub thresholds: Vec<ThresholdEntry>,
+    /// The exit code of the load, or of the merged one.
+    #[serde(default)]
+    pub exit_code: u8,
+}
+
+/// A part of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardEntry {
+    /// Its place, from 1.
+    pub index: u32,
+    /// The number of parts.
+    pub of: u32,
 }
 
 /// A part of the load.
@@ -154,16 +168,14 @@ pub struct Cost {
 }
 
 impl Cost {
-    pub(crate) fn of_lists(times: &[ListTime]) -> Option<Cost> {
-        let last = times.last()?;
-        let logs: Vec<(f64, f64)> = times
-            .iter()
-            .map(|point| ((point.volumes.max(1) as f64).ln(), point.time.as_secs_f64().max(1e-6).ln()))
-            .collect();
+    /// The cost by lists of so many volumes, which took so many milliseconds.
+    pub(crate) fn of_lists(points: Vec<(usize, f64)>) -> Option<Cost> {
+        let last = *points.last()?;
+        let logs: Vec<(f64, f64)> =
+            points.iter().map(|(volumes, ms)| (((*volumes).max(1) as f64).ln(), ms.max(1e-3).ln())).collect();
         // At first, most of the time goes into the call itself.
         let large = &logs[logs.len().saturating_sub(4)..];
-        let exponent = (large.len() >= 3 && last.time >= WORTH_A_WORD).then(|| slope(large));
-        let points = times.iter().map(|point| (point.volumes, milliseconds(point.time))).collect();
+        let exponent = (large.len() >= 3 && last.1 >= milliseconds(WORTH_A_WORD)).then(|| slope(large));
         Some(Cost { rpc: "ListVolumes".to_owned(), exponent, points })
     }
 
@@ -221,7 +233,7 @@ pub(crate) fn slower(stage: &StageRecord, rpc: &str, series: &Series) -> Option<
     })
 }
 
-fn milliseconds(time: Duration) -> f64 {
+pub(crate) fn milliseconds(time: Duration) -> f64 {
     // Microseconds are enough.
     time.as_micros() as f64 / 1e3
 }
@@ -234,10 +246,12 @@ impl Results {
             version: VERSION,
             workload: workload.to_owned(),
             driver: findings.driver,
+            shard: findings.shard,
             stages: self.recorder.stages().iter().map(stage_entry).collect(),
             growth: findings.growth,
             cost: findings.cost,
             thresholds: findings.thresholds,
+            exit_code: 0,
         }
     }
 }
@@ -332,6 +346,16 @@ impl Report {
         serde_json::from_str(&text).map(Some).map_err(|error| form(error.to_string()))
     }
 
+    /// The stages, each with its name, and its number among those of this name.
+    pub(crate) fn numbered_stages(&self) -> impl Iterator<Item = ((&str, usize), &StageEntry)> {
+        let mut seen = BTreeMap::<&str, usize>::new();
+        self.stages.iter().map(move |stage| {
+            let number = seen.entry(&stage.name).or_default();
+            *number += 1;
+            ((stage.name.as_str(), *number), stage)
+        })
+    }
+
     /// All calls of an RPC, and the time of the stages in which there were any.
     pub fn whole(&self, rpc: &str) -> Option<(Series, Duration)> {
         Series::whole(self.stages.iter().filter_map(|stage| {
@@ -388,23 +412,22 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn times(time_us: impl Fn(u64) -> u64) -> Vec<ListTime> {
-        let volumes = [31, 62, 125, 250, 500, 1_000];
-        volumes.map(|n| ListTime { volumes: n as usize, time: Duration::from_micros(time_us(n)) }).to_vec()
+    fn times(time_us: impl Fn(u64) -> u64) -> Vec<(usize, f64)> {
+        [31, 62, 125, 250, 500, 1_000].map(|n| (n as usize, time_us(n) as f64 / 1e3)).to_vec()
     }
 
     #[test]
     fn only_a_cost_above_the_proportion_is_remarked_on() {
-        let quadratic = Cost::of_lists(&times(|n| 300 + n * n / 5)).unwrap();
+        let quadratic = Cost::of_lists(times(|n| 300 + n * n / 5)).unwrap();
         assert!(quadratic.text().starts_with("ListVolumes grows with n^2.0"), "{}", quadratic.text());
         assert!(quadratic.violation().is_some());
-        assert_eq!(Cost::of_lists(&times(|n| 500 + 40 * n)).unwrap().violation(), None);
+        assert_eq!(Cost::of_lists(times(|n| 500 + 40 * n)).unwrap().violation(), None);
         assert_eq!(
-            Cost::of_lists(&times(|n| 500 + n * n / 200)).unwrap().exponent,
+            Cost::of_lists(times(|n| 500 + n * n / 200)).unwrap().exponent,
             None,
             "5 ms depend on the machine"
         );
-        assert_eq!(Cost::of_lists(&[]), None);
+        assert_eq!(Cost::of_lists(Vec::new()), None);
     }
 
     #[test]
