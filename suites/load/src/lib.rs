@@ -14,6 +14,7 @@ pub mod report;
 mod resources;
 mod summary;
 pub mod threshold;
+mod workers;
 pub mod workload;
 
 pub use load::{Results, suite};

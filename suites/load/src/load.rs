@@ -11,7 +11,7 @@ use csi_harness::resources::workload::new_run;
 use csi_harness::text::error::error_chain;
 use csi_proto::Service;
 use csi_proto::lock::Mutex;
-use futures_util::future::join_all;
+use futures_util::FutureExt as _;
 use tempfile::TempPath;
 use tokio::sync::watch;
 
@@ -22,6 +22,7 @@ use crate::recorder::Recorder;
 use crate::report::{Cost, GrowthEntry, ShardEntry, ThresholdEntry};
 use crate::resources::Sampler;
 use crate::threshold::Time;
+use crate::workers::at_once;
 use crate::workload::{Course, Part, Stage, Workload};
 
 /// The largest number of callers that create, check and delete the volumes that stay.
@@ -98,7 +99,7 @@ async fn run(cx: &Cx, mut workload: Workload, results: &Results) -> CheckResult 
     let fleet = Fleet::new(cx, &workload).await?;
     let (recorder, judge, run) = (results.recorder.clone(), Judge::default(), new_run());
     let is_down = watch::Sender::default();
-    let load = Load { cx: cx.clone(), workload, recorder, judge, fleet, is_down, run };
+    let load = Arc::new(Load { cx: cx.clone(), workload, recorder, judge, fleet, is_down, run });
     load.run(results).await
 }
 
@@ -128,7 +129,7 @@ fn leave_out(cx: &Cx, workload: &mut Workload) -> CheckResult {
 }
 
 impl Load {
-    async fn run(&self, results: &Results) -> CheckResult {
+    async fn run(self: &Arc<Self>, results: &Results) -> CheckResult {
         let keepers = self.workload.callers.min(KEEPERS_MAX) as usize;
         let mut keepers = self.callers(keepers, 0);
         let mut callers = self.callers(self.workload.callers as usize, keepers.len());
@@ -166,9 +167,9 @@ impl Load {
     }
 
     async fn stage(
-        &self,
+        self: &Arc<Self>,
         stage: &Stage,
-        callers: &mut [Caller],
+        callers: &mut Vec<Caller>,
         keeper: &Caller,
         sampler: &Sampler,
     ) -> CheckResult {
@@ -180,16 +181,22 @@ impl Load {
         };
         let steady = course.duration().filter(|_| is_steady);
         self.recorder.begin(&stage.name, self.workload.planned(course), steady);
-        let next = AtomicU64::new(0);
+        let next = Arc::new(AtomicU64::new(0));
         let begun = Instant::now();
         let count = callers.len();
-        let work = callers.iter_mut().enumerate().map(|(number, caller)| {
+        let work = callers.drain(..).enumerate().map(|(number, mut caller)| {
             let offset = match course {
                 Course::Callers { duration, is_ramp: true } => duration.mul_f64(number as f64 / count as f64),
                 _ => Duration::ZERO,
             };
-            self.take_part(caller, course, &next, begun, offset)
+            let (load, next) = (self.clone(), next.clone());
+            let work = async move {
+                let ended = load.take_part(&mut caller, course, &next, begun, offset).await;
+                (caller, ended)
+            };
+            work.boxed()
         });
+        let work = at_once(work.collect());
         let restart = async {
             match course.duration().filter(|_| stage.kills) {
                 Some(duration) => {
@@ -207,7 +214,9 @@ impl Load {
             }
         };
         tokio::select! {
-            (ended, restarted) = async { tokio::join!(join_all(work), restart) } => {
+            (ended, restarted) = async { tokio::join!(work, restart) } => {
+                let (returned, ended): (Vec<Caller>, Vec<CheckResult>) = ended.into_iter().unzip();
+                *callers = returned;
                 restarted.and(ended.into_iter().collect::<CheckResult>())?;
             }
             () = progress => {}
@@ -244,7 +253,7 @@ impl Load {
                 break;
             }
             self.cycle(caller, self.workload.cycle(number), due).await?;
-            // A driver in this process has its turn also while all answers are there at once.
+            // Others have their turn also while all answers are there at once.
             tokio::task::yield_now().await;
         }
         Ok(())
