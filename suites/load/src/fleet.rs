@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use csi_harness::config::AccessType;
 use csi_harness::prelude::*;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::malformed::malformed;
@@ -13,7 +14,7 @@ use csi_proto::Service;
 use csi_proto::lock::Mutex;
 use futures_util::future::join_all;
 
-use crate::cycle::{Caller, Held};
+use crate::cycle::{Caller, Cycle, Held};
 use crate::judge::LOAD_004;
 use crate::load::Load;
 use crate::report::milliseconds;
@@ -40,6 +41,8 @@ const MALFORMED: [Operation; 6] = [
 pub(crate) struct Fleet {
     /// A request to create a volume, apart from its name.
     pub(crate) create: v1::CreateVolumeRequest,
+    /// Such a request for a block volume, if life cycles with block volumes are in the mix.
+    pub(crate) create_block: v1::CreateVolumeRequest,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) node_id: String,
     /// The number of volumes that the node names as its limit; 0 if it names none.
@@ -64,10 +67,15 @@ impl Fleet {
             let info = cx.call(v1::NodeGetInfoRequest {}).setup("the node").await?;
             (node_id, max_volumes_per_node) = (info.node_id, info.max_volumes_per_node);
         }
-        let rejects = workload.mix.keys().any(|cycle| *cycle == crate::cycle::Cycle::Rejection);
+        let create_block = match workload.mix.contains_key(&Cycle::Block) {
+            true => cx.with_access(AccessType::Block).create_node_volume_request().await?,
+            false => create.clone(),
+        };
+        let rejects = workload.mix.contains_key(&Cycle::Rejection);
         let malformed = if rejects { malformed_requests(cx).await? } else { Vec::new() };
         Ok(Fleet {
             create,
+            create_block,
             lifecycle: Lifecycle::of(cx),
             node_id,
             max_volumes_per_node,
@@ -106,6 +114,11 @@ impl Fleet {
     /// A copy of what is known of a published volume.
     pub(crate) fn published(&self, rng: &mut fastrand::Rng) -> Option<Held> {
         choose(&self.published.lock(), rng)
+    }
+
+    /// Copies of what is known of all published volumes.
+    pub(crate) fn all_published(&self) -> Vec<Held> {
+        self.published.lock().clone()
     }
 
     /// A copy of what is known of any volume that is there.

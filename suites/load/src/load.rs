@@ -15,7 +15,7 @@ use futures_util::FutureExt as _;
 use tempfile::TempPath;
 use tokio::sync::watch;
 
-use crate::cycle::{Caller, Cycle};
+use crate::cycle::Caller;
 use crate::fleet::Fleet;
 use crate::judge::{Judge, LOAD_005, RULES};
 use crate::recorder::Recorder;
@@ -105,21 +105,16 @@ async fn run(cx: &Cx, mut workload: Workload, results: &Results) -> CheckResult 
 
 /// Leaves out the life cycles that the driver does not offer.
 fn leave_out(cx: &Cx, workload: &mut Workload) -> CheckResult {
-    let has_node = cx.target().serves(Service::Node);
-    let has = |cycle: &Cycle| {
-        cycle.needs().is_none_or(|capability| cx.target().capabilities().has(capability))
-            && (has_node || !cycle.needs_node())
-    };
     let lacking: Vec<&str> =
-        workload.mix.keys().filter(|cycle| !has(cycle)).map(|cycle| cycle.name()).collect();
+        workload.mix.keys().filter(|cycle| !cycle.is_offered(cx)).map(|cycle| cycle.name()).collect();
     if !lacking.is_empty() {
         cx.note(format!(
             "the driver has no calls for these life cycles, which are left out: {}",
             lacking.join(", ")
         ));
     }
-    workload.mix.retain(|cycle, share| has(cycle) && *share > 0);
-    if !has_node {
+    workload.mix.retain(|cycle, share| cycle.is_offered(cx) && *share > 0);
+    if !cx.target().serves(Service::Node) {
         workload.published = 0;
     }
     match workload.mix.is_empty() {
@@ -133,6 +128,7 @@ impl Load {
         let keepers = self.workload.callers.min(KEEPERS_MAX) as usize;
         let mut keepers = self.callers(keepers, 0);
         let mut callers = self.callers(self.workload.callers as usize, keepers.len());
+        let mut poller = Caller::new(&self.cx, keepers.len() + callers.len(), &self.recorder);
         self.recorder.begin(
             "create",
             (self.workload.volumes > 0).then(|| self.workload.volumes.into()),
@@ -144,7 +140,7 @@ impl Load {
         let sampler = Sampler::new(&self.cx).await;
         for stage in &self.workload.stages {
             if !self.judge.is_dead() {
-                self.stage(stage, &mut callers, &keepers[0], &sampler).await?;
+                self.stage(stage, &mut callers, &keepers[0], &mut poller, &sampler).await?;
             }
         }
         drop(met);
@@ -171,6 +167,7 @@ impl Load {
         stage: &Stage,
         callers: &mut Vec<Caller>,
         keeper: &Caller,
+        poller: &mut Caller,
         sampler: &Sampler,
     ) -> CheckResult {
         let course = stage.course;
@@ -219,6 +216,7 @@ impl Load {
                 *callers = returned;
                 restarted.and(ended.into_iter().collect::<CheckResult>())?;
             }
+            polled = self.poll(poller, self.workload.poll) => polled?,
             () = progress => {}
             () = sampler.watch(&self.recorder, steady) => {}
         }

@@ -44,6 +44,9 @@ pub struct Workload {
     /// The number of them that are published while the stages run.
     #[serde(default)]
     pub published: u32,
+    /// The time in which the statistics of each published volume are read once, as kubelet does each minute.
+    #[serde(default, deserialize_with = "period")]
+    pub poll: Option<Duration>,
     /// The most life cycles at the same time.
     pub callers: u32,
     /// Life cycles, each with its share of all that begin.
@@ -170,6 +173,11 @@ impl TryFrom<StageText> for Stage {
         };
         Ok(Stage { name: name.unwrap_or_else(|| usual.to_owned()), course, kills: kill })
     }
+}
+
+fn period<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(from)?;
+    duration("poll", &text).map(Some).map_err(serde::de::Error::custom)
 }
 
 fn duration(key: &str, text: &str) -> Result<Duration, String> {
@@ -364,7 +372,7 @@ impl Workload {
         for cycle in self.mix.keys() {
             let needed = match cycle {
                 Cycle::Attachment => self.callers,
-                Cycle::Snapshot | Cycle::Restore => 1,
+                Cycle::Snapshot | Cycle::Restore | Cycle::Group => 1,
                 _ => 0,
             };
             if idle < needed && *cycle == Cycle::Attachment {
@@ -476,6 +484,7 @@ mod tests {
             ("hold: 5s", "{hold: 5s, ramp: 5s}", "ramp"),
             ("hold: 5s", "{burst: 5, rate: 1}", "burst"),
             ("hold: 5s", "{ramp: 5s, kill: true}", "kill"),
+            ("name: x", "name: x\npoll: soon", "poll"),
         ] {
             let error = parsed(&right.replace(from, to)).unwrap_err();
             assert!(
