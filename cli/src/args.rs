@@ -113,7 +113,7 @@ pub(crate) struct MergeArgs {
     /// all files named *.json are such reports
     #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) reports: Vec<PathBuf>,
-    /// Write the merged results of a load, as json=FILE or csv=FILE; repeatable
+    /// Write the merged results of a load, as json=FILE, csv=FILE or html=FILE; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) results: Vec<FileArg<ResultsFormat>>,
     #[command(flatten)]
@@ -485,8 +485,8 @@ pub(crate) struct LoadArgs {
     /// together
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "shard", help_heading = LOAD)]
     pub(crate) meeting_dir: Option<PathBuf>,
-    /// Write the measurements, or with --against the comparison: json=FILE for programs, csv=FILE for spreadsheets; repeatable. The
-    /// verdict is in --report
+    /// Write the measurements, or with --against the comparison: json=FILE for programs, csv=FILE for spreadsheets, html=FILE for a page
+    /// with charts; repeatable. The verdict is in --report
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath, help_heading = LOAD)]
     pub(crate) results: Vec<FileArg<ResultsFormat>>,
     #[command(flatten)]
@@ -539,13 +539,17 @@ fn load_rate(text: &str) -> Result<f64, String> {
 pub(crate) enum ResultsFormat {
     Json,
     Csv,
+    Html,
 }
 
 impl ResultsFormat {
+    const ALL: [ResultsFormat; 3] = [ResultsFormat::Json, ResultsFormat::Csv, ResultsFormat::Html];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             ResultsFormat::Json => "json",
             ResultsFormat::Csv => "csv",
+            ResultsFormat::Html => "html",
         }
     }
 }
@@ -554,9 +558,8 @@ impl FromStr for ResultsFormat {
     type Err = String;
 
     fn from_str(name: &str) -> Result<ResultsFormat, String> {
-        let found =
-            [ResultsFormat::Json, ResultsFormat::Csv].into_iter().find(|format| format.name() == name);
-        found.ok_or_else(|| format!("{name:?} is not a kind of results; there are json and csv"))
+        let found = ResultsFormat::ALL.into_iter().find(|format| format.name() == name);
+        found.ok_or_else(|| format!("{name:?} is not a kind of results; there are json, csv and html"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `csi-sanity load`: many life cycles at once, measured and judged.
 
 mod against;
+mod chart;
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -102,6 +103,7 @@ pub(crate) fn write_results(files: Files, report: &Report) -> Result<(), Error> 
     write(files, |format| match format {
         ResultsFormat::Json => report.json(),
         ResultsFormat::Csv => report.csv(),
+        ResultsFormat::Html => chart::of_load(report),
     })
 }
 

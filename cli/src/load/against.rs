@@ -8,7 +8,7 @@ use csi_suite_load::report::Report;
 use csi_suite_load::workload::Workload;
 use csi_suite_load::{Results, suite};
 
-use super::{Files, write};
+use super::{Files, chart, write};
 use crate::args::{ResultsFormat, RunArgs, TargetArgs};
 use crate::compare::exit_of;
 use crate::error::Error;
@@ -73,6 +73,7 @@ pub(super) fn load(
     write(files, |format| match format {
         ResultsFormat::Json => comparison.json(),
         ResultsFormat::Csv => comparison.csv(),
+        ResultsFormat::Html => chart::of_comparison(&comparison, &before, &after),
     })?;
     Ok(if gravest == Exit::Success { exit_of(&comparison) } else { gravest })
 }

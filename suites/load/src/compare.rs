@@ -468,6 +468,7 @@ mod tests {
             cycles_due: None,
             cycles_begun: 2_000,
             cycles_ended: 2_000,
+            under_way: Vec::new(),
             slice_seconds: 0.25,
             rpcs: vec![RpcEntry::new("Probe", &series, 10.0)],
         };

@@ -133,6 +133,7 @@ fn stage(parts: &[&StageEntry]) -> StageEntry {
         cycles_due: parts.iter().map(|stage| stage.cycles_due).sum(),
         cycles_begun: sum(|stage| stage.cycles_begun),
         cycles_ended: sum(|stage| stage.cycles_ended),
+        under_way: Vec::new(),
         slice_seconds,
         rpcs: rpcs.into_iter().map(whole).collect(),
     }
@@ -165,6 +166,7 @@ mod tests {
             cycles_due: Some(2),
             cycles_begun: 2,
             cycles_ended: 1,
+            under_way: Vec::new(),
             slice_seconds,
             rpcs: vec![RpcEntry::new("CreateVolume", &series, 4.0)],
         };

@@ -176,7 +176,7 @@ impl Series {
     }
 
     /// The calls of all these stages, and the time that the stages took; `None` where there is no stage.
-    pub(crate) fn whole<S: std::borrow::Borrow<Series>>(
+    pub fn whole<S: std::borrow::Borrow<Series>>(
         stages: impl IntoIterator<Item = (S, Duration)>,
     ) -> Option<(Series, Duration)> {
         let mut whole: Option<(Series, Duration)> = None;
@@ -204,6 +204,10 @@ pub struct StageRecord {
     pub elapsed: Duration,
     /// Calls by RPC.
     pub rpcs: BTreeMap<&'static str, Series>,
+    /// By the number of life cycles under way: the time with so many, and how many ended in it.
+    pub under_way: BTreeMap<u64, (Duration, u64)>,
+    /// The moment since which their number is what it is.
+    changed: Instant,
     /// The length of a slice.
     pub slice: Duration,
     started: Instant,
@@ -212,6 +216,14 @@ pub struct StageRecord {
 }
 
 impl StageRecord {
+    /// Adds the time since the number of life cycles under way has changed. Returns the entry for that number.
+    fn note_under_way(&mut self) -> &mut (Duration, u64) {
+        let since = std::mem::replace(&mut self.changed, Instant::now());
+        let entry = self.under_way.entry(self.begun.saturating_sub(self.ended)).or_default();
+        entry.0 += self.changed - since;
+        entry
+    }
+
     /// The number of the present slice. Slices become longer where there are too many.
     fn slice_now(&mut self) -> usize {
         let elapsed = self.started.elapsed();
@@ -238,6 +250,8 @@ impl Recorder {
             ended: 0,
             elapsed: Duration::ZERO,
             rpcs: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            changed: Instant::now(),
             slice: SLICE_MIN,
             started: Instant::now(),
             steady,
@@ -255,11 +269,17 @@ impl Recorder {
     }
 
     pub(crate) fn cycle_begins(&self) {
-        self.with_stage(|stage| stage.begun += 1);
+        self.with_stage(|stage| {
+            stage.note_under_way();
+            stage.begun += 1;
+        });
     }
 
     pub(crate) fn cycle_ends(&self) {
-        self.with_stage(|stage| stage.ended += 1);
+        self.with_stage(|stage| {
+            stage.note_under_way().1 += 1;
+            stage.ended += 1;
+        });
     }
 
     /// Life cycles that have ended in all stages.

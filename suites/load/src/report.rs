@@ -79,6 +79,10 @@ pub struct StageEntry {
     pub cycles_begun: u64,
     /// Life cycles that ended.
     pub cycles_ended: u64,
+    /// By the number of life cycles under way: that number, the seconds with so many, and how many ended in them. Empty in merged results,
+    /// since no part knows what others have under way.
+    #[serde(default)]
+    pub under_way: Vec<(u64, f64, u64)>,
     /// The length of a slice of it, in seconds.
     #[serde(default)]
     pub slice_seconds: f64,
@@ -129,6 +133,16 @@ pub struct GrowthEntry {
     pub after: u64,
     /// The amount that came with each life cycle, if it grew steadily.
     pub per_cycle: Option<f64>,
+    /// Life cycles that had ended before each look, and the amount.
+    #[serde(default)]
+    pub points: Vec<(u64, u64)>,
+}
+
+impl GrowthEntry {
+    /// Returns true if the amount is another one at the end than at the beginning.
+    pub fn has_changed(&self) -> bool {
+        self.before != self.after || self.per_cycle.is_some()
+    }
 }
 
 fn resource_name<S: Serializer>(resource: &Resource, to: S) -> Result<S::Ok, S::Error> {
@@ -264,6 +278,11 @@ fn stage_entry(stage: &StageRecord) -> StageEntry {
         cycles_due: stage.planned,
         cycles_begun: stage.begun,
         cycles_ended: stage.ended,
+        under_way: stage
+            .under_way
+            .iter()
+            .map(|(count, (time, ended))| (*count, time.as_secs_f64(), *ended))
+            .collect(),
         slice_seconds: stage.slice.as_secs_f64(),
         rpcs: stage.rpcs.iter().map(|(rpc, series)| RpcEntry::new(rpc, series, seconds)).collect(),
     }
