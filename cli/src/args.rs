@@ -77,10 +77,10 @@ pub(crate) enum Command {
     Init(Box<InitArgs>),
     /// Check this machine, a driver and its settings, and list the checks that each gap costs
     Doctor(Box<DoctorArgs>),
-    /// Merge the JSON reports of all shards of a run, and exit as the whole run would have
+    /// Merge the JSON reports of all shards of a run, or the results of all shards of a load, and exit as the whole would have
     #[command(after_help = exit_codes())]
     Merge(MergeArgs),
-    /// Compare the JSON reports of two runs: what got better, what got worse
+    /// Compare the JSON reports of two runs, or the results of two loads: what got better, what got worse
     #[command(after_help = COMPARED)]
     Compare(CompareArgs),
     /// Print a badge for a README from a run's JSON report
@@ -109,9 +109,13 @@ pub(crate) enum Command {
 /// version. A single report is read again to write other kinds of report from it.
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
-    /// The reports, which --report json=FILE wrote, or directories in which all files named *.json are such reports
+    /// The reports, which --report json=FILE wrote, or the results of a load, which --results json=FILE wrote, or directories in which
+    /// all files named *.json are such reports
     #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) reports: Vec<PathBuf>,
+    /// Write the merged results of a load, as json=FILE, csv=FILE or html=FILE; repeatable
+    #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) results: Vec<FileArg<ResultsFormat>>,
     #[command(flatten)]
     pub(crate) output: WordsArgs,
 }
@@ -121,16 +125,19 @@ const COMPARED: &str = "Exit codes:
     0  nothing got worse, by the last two reports
     1  something got worse: a new failure, crash or leak, a check that is inconclusive now; with --slower-than
        also an RPC that takes longer
-    2  bad arguments or files";
+       or a load whose calls cross a --threshold
+    2  bad arguments or files
+    3  a --threshold names an RPC that was not called";
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The reports that --report json=FILE wrote, the earliest first; each is compared with the one before it
+    /// The reports that --report json=FILE wrote, or the results of loads that --results json=FILE wrote; the earliest first, each is
+    /// compared with the one before it
     #[arg(value_name = "REPORT", num_args = 2.., required = true, value_hint = ValueHint::FilePath)]
     pub(crate) reports: Vec<PathBuf>,
     /// Also write a page about all of them, as html=FILE: what each area does in which version, and what changed
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) report: Option<ReportArg>,
+    pub(crate) report: Option<FileArg<Format>>,
     /// Output for people, for programs, or for the summary of a CI step
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: CompareFormat,
@@ -138,6 +145,10 @@ pub(crate) struct CompareArgs {
     /// as long is reported, but does not count as worse]
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     pub(crate) slower_than: Option<f64>,
+    /// For results of loads: a change that counts as worse, such as 'CreateVolume p99 < +10%' or 'CreateVolume rate > -10%';
+    /// repeatable. It is crossed if the whole interval of the change is beyond it
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) threshold: Vec<Threshold>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -459,12 +470,25 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "NUMBER", help_heading = LOAD)]
     pub(crate) callers: Option<u32>,
     /// A limit that fails the run, such as 'CreateVolume p99 < 5s'; repeatable. Metrics: p50, p90, p95, p99, p99.9, max and mean (a
-    /// time), rate (calls done for each second), errors (a percentage of the tries)
+    /// time), rate (calls done for each second), errors (a percentage of the tries). With --against also a limit on the change, such as
+    /// 'CreateVolume p99 < +10%'
     #[arg(long, value_name = "LIMIT", help_heading = LOAD)]
     pub(crate) threshold: Vec<Threshold>,
-    /// Write the measurements: json=FILE for programs, csv=FILE for spreadsheets; repeatable. The verdict is in --report
+    /// Shell command that starts another driver, to be compared with the first one: both get the load in turn, --rounds times. The
+    /// variable CSI_ENDPOINT gives it the address to listen at
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString, conflicts_with_all = ["report", "bundle"], help_heading = LOAD)]
+    pub(crate) against: Option<String>,
+    /// With --against: times that each driver gets the load [default: 5]
+    #[arg(long, value_name = "NUMBER", requires = "against", conflicts_with = "shard", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = LOAD)]
+    pub(crate) rounds: Option<u32>,
+    /// With --shard: directory that all parts share. Each waits there until all others have made their volumes, so that the stages begin
+    /// together
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "shard", help_heading = LOAD)]
+    pub(crate) meeting_dir: Option<PathBuf>,
+    /// Write the measurements, or with --against the comparison: json=FILE for programs, csv=FILE for spreadsheets, html=FILE for a page
+    /// with charts; repeatable. The verdict is in --report
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath, help_heading = LOAD)]
-    pub(crate) results: Vec<ResultsArg>,
+    pub(crate) results: Vec<FileArg<ResultsFormat>>,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
     #[command(flatten)]
@@ -510,21 +534,32 @@ fn load_rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `KIND=FILE` of `--results`.
-#[derive(Clone, Debug)]
-pub(crate) struct ResultsArg {
-    pub(crate) is_csv: bool,
-    pub(crate) path: PathBuf,
+/// The kinds of results of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResultsFormat {
+    Json,
+    Csv,
+    Html,
 }
 
-impl FromStr for ResultsArg {
+impl ResultsFormat {
+    const ALL: [ResultsFormat; 3] = [ResultsFormat::Json, ResultsFormat::Csv, ResultsFormat::Html];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ResultsFormat::Json => "json",
+            ResultsFormat::Csv => "csv",
+            ResultsFormat::Html => "html",
+        }
+    }
+}
+
+impl FromStr for ResultsFormat {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<ResultsArg, String> {
-        let known =
-            text.split_once('=').filter(|(kind, path)| ["json", "csv"].contains(kind) && !path.is_empty());
-        let (kind, path) = known.ok_or_else(|| format!("{text:?} is neither json=FILE nor csv=FILE"))?;
-        Ok(ResultsArg { is_csv: kind == "csv", path: path.into() })
+    fn from_str(name: &str) -> Result<ResultsFormat, String> {
+        let found = ResultsFormat::ALL.into_iter().find(|format| format.name() == name);
+        found.ok_or_else(|| format!("{name:?} is not a kind of results; there are json, csv and html"))
     }
 }
 
@@ -596,7 +631,7 @@ pub(crate) enum CaseForm {
 }
 
 /// Which checks.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Selection {
     /// Suites, separated by commas
@@ -630,7 +665,7 @@ fn parse_fault(text: &str) -> Result<String, String> {
     text.parse::<csi_suite_faults::Fault>().map(String::from)
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -669,7 +704,7 @@ impl TargetArgs {
 }
 
 /// Where the driver is.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Driver")]
 pub(crate) struct TargetArgs {
     /// Where the driver listens: unix:///path, a path, tcp://host:port or dns:///host:port
@@ -719,7 +754,7 @@ pub(crate) struct TargetArgs {
 }
 
 /// What to ask of the driver.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Volumes")]
 pub(crate) struct VolumeArgs {
     /// mount, block, or both separated by a comma [default: mount]
@@ -774,7 +809,7 @@ pub(crate) struct VolumeArgs {
 }
 
 /// Where paths are made, and how where the tests do not share the driver's file system.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Paths")]
 pub(crate) struct PathArgs {
     /// Directory for target paths [default: a new temporary one]
@@ -813,7 +848,7 @@ pub(crate) struct PathArgs {
 }
 
 /// How to run.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct CourseArgs {
     /// File of checks that are expected to fail: `pattern  # reason` on each line. `flaky: pattern` may pass as well, and
@@ -855,8 +890,8 @@ pub(crate) struct CourseArgs {
     /// Do not compare what exists before and after the run
     #[arg(long)]
     pub(crate) no_leak_check: bool,
-    /// Run one part of the checks, such as 2/4; `csi-sanity merge` merges the JSON reports of all parts. index/4 takes the number
-    /// from JOB_COMPLETION_INDEX, for Pods of an Indexed Job
+    /// Run one part of the checks, or of a load, such as 2/4; `csi-sanity merge` merges the JSON reports of all parts, or the results
+    /// of a load. index/4 takes the number from JOB_COMPLETION_INDEX, for Pods of an Indexed Job
     #[arg(long, value_name = "N/OF", value_parser = shard)]
     pub(crate) shard: Option<Shard>,
     /// Only print which checks would run
@@ -872,7 +907,7 @@ pub(crate) struct CourseArgs {
 }
 
 /// How much is tried by the suites idempotency, property, concurrency and restart.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Effort of the suites that make many calls")]
 pub(crate) struct EffortArgs {
     /// Times the idempotency suite repeats each call [default: 3]
@@ -904,7 +939,7 @@ pub(crate) struct EffortArgs {
 }
 
 /// How long things may take. Durations are like 500ms, 10s or 1m30s.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Time limits (500ms, 10s, 1m30s)")]
 pub(crate) struct LimitArgs {
     /// The whole run [default: 1h, and --budget]
@@ -933,7 +968,7 @@ pub(crate) struct LimitArgs {
     pub(crate) alive_timeout: Option<Duration>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     #[command(flatten)]
@@ -955,14 +990,14 @@ pub(crate) struct OutputArgs {
 }
 
 /// The contents of the reports on a run, and the files that they are written to.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct WordsArgs {
     /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown),
     /// github (annotations, for its Actions), ndjson (a line of JSON for each event, as it happens) or verdict (two
     /// lines: a word for scripts, and a sentence), to a file or - for standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) report: Vec<ReportArg>,
+    pub(crate) report: Vec<FileArg<Format>>,
     /// Names of the cases in JUnit reports: ours, or those of the Go csi-sanity where it has one, to keep the history of a
     /// dashboard
     #[arg(long, value_name = "WHOSE", value_enum, default_value_t)]
@@ -1002,21 +1037,21 @@ pub(crate) enum Color {
     Never,
 }
 
-/// `KIND=FILE` of `--report`.
+/// `KIND=FILE`: what is written, and where to.
 #[derive(Clone, Debug)]
-pub(crate) struct ReportArg {
-    pub(crate) format: Format,
+pub(crate) struct FileArg<F> {
+    pub(crate) format: F,
     pub(crate) path: PathBuf,
 }
 
-impl FromStr for ReportArg {
+impl<F: FromStr<Err = String>> FromStr for FileArg<F> {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<ReportArg, String> {
+    fn from_str(text: &str) -> Result<FileArg<F>, String> {
         match text.split_once('=') {
-            Some((_, "")) => Err("the file is missing; write for example junit=report.xml".to_owned()),
-            Some((format, path)) => Ok(ReportArg { format: format.parse()?, path: path.into() }),
-            None => Err(format!("{text:?} is not KIND=FILE; write for example junit=report.xml")),
+            Some((_, "")) => Err("the file is missing; write for example json=report.json".to_owned()),
+            Some((format, path)) => Ok(FileArg { format: format.parse()?, path: path.into() }),
+            None => Err(format!("{text:?} is not KIND=FILE; write for example json=report.json")),
         }
     }
 }
@@ -1151,10 +1186,10 @@ mod tests {
 
     #[test]
     fn a_report_names_kind_and_file() {
-        let report: ReportArg = "junit=a=b.xml".parse().unwrap();
+        let report: FileArg<Format> = "junit=a=b.xml".parse().unwrap();
         assert_eq!((report.format, report.path), (Format::Junit, PathBuf::from("a=b.xml")));
         for wrong in ["junit", "junit=", "xml=a", "=a"] {
-            assert!(wrong.parse::<ReportArg>().is_err(), "{wrong}");
+            assert!(wrong.parse::<FileArg<Format>>().is_err(), "{wrong}");
         }
     }
 }

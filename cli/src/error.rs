@@ -12,6 +12,8 @@ use csi_harness::run::plan::PlanError;
 use csi_report::{DestinationError, MergeError, StoredError};
 use csi_suite_e2e::kube_cluster::connect::ConnectError;
 use csi_suite_e2e::kube_cluster::definition::DefinedError;
+use csi_suite_load::merge::MergeError as LoadMergeError;
+use csi_suite_load::report::ReadError;
 
 use crate::embedded::EmbeddedError;
 use crate::exit::Exit;
@@ -70,6 +72,10 @@ pub(crate) enum Error {
     #[error(transparent)]
     StoredReport(#[from] StoredError),
     #[error(transparent)]
+    LoadResults(#[from] ReadError),
+    #[error(transparent)]
+    LoadMerge(#[from] LoadMergeError),
+    #[error(transparent)]
     Merge(#[from] MergeError),
     #[error("failed to read the directory {}", path.display())]
     ReportDirectory { path: PathBuf, source: io::Error },
@@ -120,6 +126,7 @@ impl Error {
             | Error::Connect(_)
             | Error::OtherDriver { .. }
             | Error::StoredReport(_)
+            | Error::LoadResults(_)
             | Error::ReportDirectory { .. }
             | Error::NoBundle { .. }
             | Error::UnknownId(_) => Exit::Usage,
@@ -131,8 +138,10 @@ impl Error {
                 DestinationError::Write { .. } => Exit::Broken,
             },
             // The part that nobody has seen may be the one with the failure.
-            Error::Merge(MergeError::Missing { .. }) => Exit::Broken,
-            Error::Merge(_) => Exit::Usage,
+            Error::Merge(MergeError::Missing { .. }) | Error::LoadMerge(LoadMergeError::Missing { .. }) => {
+                Exit::Broken
+            }
+            Error::Merge(_) | Error::LoadMerge(_) => Exit::Usage,
             Error::DefinedInCluster(source) => match source {
                 DefinedError::Cluster(_) => Exit::Broken,
                 DefinedError::File(_) | DefinedError::Missing { .. } | DefinedError::Wrong { .. } => {

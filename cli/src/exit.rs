@@ -52,6 +52,13 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// The way to end with a number from a file. One that there is not says that something could not be judged.
+    pub(crate) fn of_code(code: u8) -> Exit {
+        Exit::ALL.iter().map(|(exit, _)| *exit).find(|exit| exit.code() == code).unwrap_or(Exit::Broken)
+    }
+}
+
 impl From<Verdict> for Exit {
     fn from(verdict: Verdict) -> Exit {
         match verdict {

@@ -1,13 +1,17 @@
 //! `csi-sanity load`: many life cycles at once, measured and judged.
 
+mod against;
+mod chart;
+
 use std::io::Write as _;
 use std::time::Duration;
 
-use csi_report::Destination;
-use csi_suite_load::workload::{Changes, Workload};
+use csi_report::{Destination, DestinationError};
+use csi_suite_load::report::Report;
+use csi_suite_load::workload::{Changes, Part, Workload};
 use csi_suite_load::{Results, suite, summary};
 
-use crate::args::{LoadArgs, RunArgs};
+use crate::args::{FileArg, LoadArgs, ResultsFormat, RunArgs};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
@@ -30,6 +34,9 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
         volumes,
         callers,
         threshold,
+        against,
+        rounds,
+        meeting_dir,
         results,
         target,
         volume,
@@ -49,6 +56,18 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
         Some(path) => Workload::load(&path, changes)?,
         None => Workload::preset(&preset, changes).map_err(flag)?,
     };
+    let workload = match course.shard {
+        Some(shard) => workload
+            .part(Part { shard, meeting_dir })
+            .map_err(|problem| Error::Flag { flag: "--shard", problem })?,
+        None => workload,
+    };
+    if against.is_none()
+        && let Some(threshold) = workload.thresholds.iter().find(|threshold| threshold.is_change())
+    {
+        let problem = format!("{threshold}: a change needs another driver, which --against starts");
+        return Err(Error::Flag { flag: "--threshold", problem });
+    }
     let spare = SPARE + SPARE_FOR_VOLUME * workload.volumes;
     let limit = workload.duration() + spare;
     limits.timeout.get_or_insert(limit);
@@ -60,21 +79,48 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
         return run::clean_up(&args);
     }
     let config = run::reachable(&args)?;
-    let failed = |format| move |source| Error::Results { format, source };
-    let kind = |is_csv| if is_csv { "csv" } else { "json" };
-    let open = |one: &crate::args::ResultsArg| {
-        Ok((one.is_csv, Destination::open(&one.path).map_err(failed(kind(one.is_csv)))?))
-    };
-    let destinations: Vec<(bool, Destination)> = results.iter().map(open).collect::<Result<_, Error>>()?;
+    let files = open(&results)?;
+    if let Some(command) = against {
+        let rounds = rounds.unwrap_or(against::ROUNDS);
+        return against::load(args, config, (command, rounds), &workload, files, &repeat);
+    }
     let measured = Results::default();
     let (suite, name) = (suite(&workload, &measured), workload.name);
     let shown = (measured.clone(), name.clone());
     let shown = move || summary(&shown.0.report(&shown.1));
     let ended = run::run_measured(&args, config, suite, Some(Box::new(shown)), repeat);
-    let report = measured.report(&name);
-    for (is_csv, destination) in destinations {
-        let text = if is_csv { report.csv() } else { report.json() };
-        destination.write(text).map_err(failed(kind(is_csv)))?;
-    }
+    let mut report = measured.report(&name);
+    report.exit_code = match &ended {
+        Ok(exit) => exit.code(),
+        Err(error) => error.exit().code(),
+    };
+    write_results(files, &report)?;
     ended
+}
+
+/// Writes the results of a load.
+pub(crate) fn write_results(files: Files, report: &Report) -> Result<(), Error> {
+    write(files, |format| match format {
+        ResultsFormat::Json => report.json(),
+        ResultsFormat::Csv => report.csv(),
+        ResultsFormat::Html => chart::of_load(report),
+    })
+}
+
+/// The open files for the results.
+pub(crate) type Files = Vec<(ResultsFormat, Destination)>;
+
+fn failed(format: ResultsFormat) -> impl FnOnce(DestinationError) -> Error {
+    move |source| Error::Results { format: format.name(), source }
+}
+
+pub(crate) fn open(results: &[FileArg<ResultsFormat>]) -> Result<Files, Error> {
+    let one = |FileArg { format, path }: &FileArg<ResultsFormat>| {
+        Ok((*format, Destination::open(path).map_err(failed(*format))?))
+    };
+    results.iter().map(one).collect()
+}
+
+fn write(files: Files, text: impl Fn(ResultsFormat) -> String) -> Result<(), Error> {
+    files.into_iter().try_for_each(|(format, file)| file.write(text(format)).map_err(failed(format)))
 }

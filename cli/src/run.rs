@@ -295,7 +295,7 @@ pub(crate) fn reachable(args: &RunArgs) -> Result<Config, Error> {
 }
 
 pub(crate) fn open_reports(args: &WordsArgs) -> Result<Vec<(Format, Destination)>, Error> {
-    let open = |report: &crate::args::ReportArg| match Destination::open(&report.path) {
+    let open = |report: &crate::args::FileArg<Format>| match Destination::open(&report.path) {
         Ok(destination) if report.format == Format::Junit && args.junit_names == JunitNames::Go => {
             Ok((Format::JunitAsGo, destination))
         }
@@ -641,7 +641,7 @@ pub(crate) fn write_reports(reports: Vec<(Format, Destination)>, run: &Run) -> R
 }
 
 /// Seed of a run for which none is given; short enough to be typed again.
-fn fresh_seed() -> u64 {
+pub(crate) fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::from(now.subsec_nanos()) ^ (now.as_secs() & 0xffff_ffff)
 }

@@ -1,6 +1,7 @@
 //! The run as one page to show: nothing is loaded from elsewhere, and a reader without scripts misses nothing.
 
 mod calls;
+pub(crate) mod charts;
 mod checks;
 mod durations;
 mod faults;

@@ -30,6 +30,7 @@ pub use compare::{Comparison, compare, compare_each};
 pub use conclusion::{Concluded, Conclusion, ProfileEntry};
 pub use destination::{Destination, DestinationError};
 pub use format::Format;
+pub use html::charts::{Axis, Chart, ChartSection, LINES_MAX, chart_page};
 pub use html::history::history_page;
 pub use journal::{
     CallEntry, CheckEntry, IncidentEntry, Journal, LeftBehindEntry, MachineEntry, Order, PartEntry, RpcEntry,

@@ -189,6 +189,40 @@ fn the_jobs_for_shards_run_all_of_them_and_put_their_reports_together() {
 }
 
 #[test]
+fn the_job_for_a_load_has_as_many_parts_as_it_says_and_each_has_a_share() {
+    let documents = documents("ci/kubernetes/load.yaml");
+    let [claim, job, merge] = &documents[..] else {
+        panic!("a claim, a Job for the parts, and one that merges")
+    };
+    let flags = arguments(job);
+    let of = flags.iter().find_map(|flag| flag.strip_prefix("--shard=index/")).unwrap();
+    assert_eq!(job["spec"]["completionMode"], "Indexed");
+    assert_eq!(job["spec"]["backoffLimitPerIndex"], 0);
+    for key in ["completions", "parallelism"] {
+        assert_eq!(job["spec"][key].to_string(), of, "the parts wait for each other");
+    }
+    let value = |name: &str| flags.iter().find_map(|flag| flag.strip_prefix(name)).unwrap();
+    assert_eq!(value("--results=json="), "/results/part-$(JOB_COMPLETION_INDEX).json");
+    assert!(Path::new(value("--meeting-dir=")).starts_with("/results"), "all parts see it");
+    // A file that there is not is the last thing that is wrong with these flags.
+    let mut flags: Vec<&str> = flags.iter().copied().filter(|flag| !flag.starts_with("--results")).collect();
+    flags.push("--results=json=/nowhere/part.json");
+    for index in 0..of.parse::<u32>().unwrap() {
+        let run =
+            crate::program::program().env("JOB_COMPLETION_INDEX", index.to_string()).args(&flags).output();
+        let said = String::from_utf8(run.unwrap().stderr).unwrap();
+        assert!(said.contains("/nowhere/part.json"), "{index}: {said}");
+    }
+    assert_eq!(arguments(merge)[..2], ["merge", "/results"]);
+    for job in [job, merge] {
+        let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
+        let claims =
+            |volume: &Value| volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"];
+        assert_eq!(volumes.iter().filter(|volume| claims(volume)).count(), 1);
+    }
+}
+
+#[test]
 fn the_job_in_a_cluster_has_flags_that_exist_and_the_account_with_the_rights() {
     let job = yaml("ci/kubernetes/e2e-job.yaml");
     let mut flags = arguments(&job);

@@ -1,10 +1,13 @@
 //! A load: its measurements are written, thresholds fail it, and what it made is undone when it is stopped.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Child, Stdio};
 
 use csi_mock_driver::Config;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use crate::driver::Driver;
 use crate::program::{check, program};
@@ -30,7 +33,7 @@ fn the_measurements_are_written_and_every_field_is_documented() {
     all.extend(arguments.iter().map(String::as_str));
     check(&all, 0, &[]);
     let text = fs::read_to_string(json).unwrap();
-    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
     let names: Vec<&str> =
         report["stages"].as_array().unwrap().iter().map(|stage| stage["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["create", "ramp", "hold", "burst", "check", "delete"]);
@@ -74,6 +77,68 @@ fn a_preset_can_be_printed_changed_and_run() {
     fs::write(&file, said.stdout.replace("name: smoke", "name: mine")).unwrap();
     let said = check(&["load", "--workload", file.to_str().unwrap(), "--duration", "1s"], 0, &[]);
     assert!(said.stdout.contains("hold"), "{}", said.stdout);
+}
+
+/// A load whose numbers of calls depend on nothing but its file: a burst leaves out nothing, however slow the machine is.
+const SHARED: &str = "name: shared\nvolumes: 20\npublished: 10\ncallers: 10\n\
+    mix: {pod: 2, volume: 2, attachment: 1, statistics: 3, list: 1}\nstages:\n- {burst: 200}\n";
+/// Processes that share it.
+const PARTS: u32 = 10;
+
+/// The numbers of calls in a stage, with those of life cycles.
+fn counts(results: &Path, stage: &str) -> BTreeMap<String, u64> {
+    let report: Value = serde_json::from_str(&fs::read_to_string(results).unwrap()).unwrap();
+    let stage = report["stages"].as_array().unwrap().iter().find(|one| one["name"] == stage).unwrap();
+    let number = |value: &Value| value.as_u64().unwrap();
+    let mut counts: BTreeMap<String, u64> = ["cycles_due", "cycles_begun", "cycles_ended"]
+        .map(|key| (key.to_owned(), number(&stage[key])))
+        .into();
+    for one in stage["rpcs"].as_array().unwrap() {
+        counts.insert(one["rpc"].as_str().unwrap().to_owned(), number(&one["done"]));
+        // The times are whole, too: each call has one.
+        let slices = one["slices"].as_array().unwrap().iter().flat_map(|slice| slice.as_array().unwrap());
+        assert_eq!(slices.map(|pair| number(&pair[1])).sum::<u64>(), number(&one["done"]), "{one}");
+    }
+    counts
+}
+
+#[test]
+fn ten_parts_make_together_what_one_process_makes() {
+    let driver = Driver::start(Config::default());
+    let path = |name: &str| driver.directory().join(name);
+    fs::write(path("shared.yaml"), SHARED).unwrap();
+    for directory in ["parts", "meeting"] {
+        fs::create_dir(path(directory)).unwrap();
+    }
+    let load = |arguments: &[String]| {
+        let mut program = program();
+        program.env("TMPDIR", driver.directory()).args(["load", "--endpoint", &driver.endpoint]);
+        program.arg("--workload").arg(path("shared.yaml")).args(arguments);
+        program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let ended = |child: Child| {
+        let said = child.wait_with_output().unwrap();
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    };
+    let results = |name: &str| format!("--results=json={}", path(name).display());
+    ended(load(&[results("whole")]));
+    let parts: Vec<Child> = (1..=PARTS)
+        .map(|index| {
+            let meeting = format!("--meeting-dir={}", path("meeting").display());
+            load(&[format!("--shard={index}/{PARTS}"), meeting, results(&format!("parts/{index}.json"))])
+        })
+        .collect();
+    parts.into_iter().for_each(ended);
+    assert_eq!(fs::read_dir(path("meeting")).unwrap().count(), 0, "nothing is left for a later load");
+    let parts = path("parts");
+    let said = check(&["merge", parts.to_str().unwrap(), &results("merged")], 0, &[]);
+    assert!(said.stdout.contains("burst: ") && said.stdout.contains("200 life cycles"), "{}", said.stdout);
+    for stage in ["create", "burst", "delete"] {
+        assert_eq!(counts(&path("merged"), stage), counts(&path("whole"), stage), "{stage}");
+    }
+    fs::remove_file(parts.join("3.json")).unwrap();
+    let said = check(&["merge", parts.to_str().unwrap()], 3, &[]);
+    assert!(said.stderr.contains("shard 3 of 10 is missing"), "{}", said.stderr);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_harness::client::session::CallObserver;
+use csi_harness::config::AccessType;
 use csi_harness::prelude::*;
 use csi_harness::protocol::effect;
 use csi_harness::resources::contents::{Found, Stamp};
@@ -13,7 +14,7 @@ use csi_harness::resources::workload::{self, WriteLocation};
 use csi_ops::operation::{Operation, Request, Response};
 use csi_ops::volume::TrackedVolume;
 use csi_proto::lock::Mutex;
-use csi_proto::{Call as _, Rpc};
+use csi_proto::{Call as _, Rpc, Service};
 use serde::Deserialize;
 use v1::volume_content_source::{SnapshotSource, Type as Source};
 
@@ -52,15 +53,21 @@ pub enum Cycle {
     Snapshot,
     /// A volume is created from a snapshot, and another one from a snapshot of that volume.
     Restore,
+    /// A published volume of its own is expanded, and used with its new size.
+    Expansion,
+    /// A group snapshot of two volumes that stay is created and deleted.
+    Group,
+    /// The life cycle of a pod with a block volume.
+    Block,
     /// A malformed call is rejected.
     Rejection,
 }
 
 impl Cycle {
     /// All of them.
-    pub const ALL: [Cycle; 8] = {
+    pub const ALL: [Cycle; 11] = {
         use Cycle::*;
-        [Pod, Volume, Attachment, Statistics, List, Snapshot, Restore, Rejection]
+        [Pod, Volume, Attachment, Statistics, List, Snapshot, Restore, Expansion, Group, Block, Rejection]
     };
 
     /// Its name in a workload.
@@ -73,23 +80,29 @@ impl Cycle {
             Cycle::List => "list",
             Cycle::Snapshot => "snapshot",
             Cycle::Restore => "restore",
+            Cycle::Expansion => "expansion",
+            Cycle::Group => "group",
+            Cycle::Block => "block",
             Cycle::Rejection => "rejection",
         }
     }
 
-    /// The capability that it needs beside those of every load, if the driver may lack it.
-    pub(crate) fn needs(self) -> Option<Capability> {
+    /// Returns true if the driver has calls for it.
+    pub(crate) fn is_offered(self, cx: &Cx) -> bool {
+        let has = |capability| cx.target().capabilities().has(capability);
+        let has_node = cx.target().serves(Service::Node);
         match self {
-            Cycle::Statistics => Some(Capability::GetVolumeStats),
-            Cycle::List => Some(Capability::ListVolumes),
-            Cycle::Snapshot | Cycle::Restore => Some(Capability::CreateDeleteSnapshot),
-            Cycle::Pod | Cycle::Volume | Cycle::Attachment | Cycle::Rejection => None,
+            Cycle::Pod | Cycle::Volume | Cycle::Rejection => true,
+            Cycle::Attachment => has_node,
+            Cycle::Statistics => has_node && has(Capability::GetVolumeStats),
+            Cycle::List => has(Capability::ListVolumes),
+            Cycle::Snapshot | Cycle::Restore => has(Capability::CreateDeleteSnapshot),
+            Cycle::Expansion => {
+                has_node && (has(Capability::ExpandVolume) || has(Capability::NodeExpandVolume))
+            }
+            Cycle::Group => has(Capability::CreateDeleteGetVolumeGroupSnapshot),
+            Cycle::Block => has_node && cx.config().access_types.contains(&AccessType::Block),
         }
-    }
-
-    /// Returns true if it needs a node.
-    pub(crate) fn needs_node(self) -> bool {
-        matches!(self, Cycle::Attachment | Cycle::Statistics)
     }
 }
 
@@ -141,6 +154,27 @@ fn missing(expected: &BTreeSet<String>, listed: &[String]) -> Vec<String> {
 }
 
 impl Load {
+    /// Reads the statistics of each published volume once in this time, evenly spread, as kubelet does. Never ends.
+    ///
+    /// # Errors
+    /// Broken as for every cycle.
+    pub(crate) async fn poll(&self, poller: &mut Caller, period: Option<Duration>) -> CheckResult {
+        let begun = Instant::now();
+        let published = self.fleet.all_published();
+        let (Some(period), false) = (period, published.is_empty()) else {
+            return std::future::pending().await;
+        };
+        let pause = period.div_f64(published.len() as f64);
+        for number in 0_u32.. {
+            let due = begun + pause.saturating_mul(number);
+            tokio::time::sleep_until(due.into()).await;
+            let _ = self.is_down.subscribe().wait_for(|is_down| !is_down).await;
+            poller.clock.cycle_was_due(due);
+            self.look(poller, &mut published[number as usize % published.len()].clone(), false).await?;
+        }
+        std::future::pending().await
+    }
+
     /// One life cycle, which was due at this moment.
     ///
     /// # Errors
@@ -156,6 +190,15 @@ impl Load {
             Cycle::List => drop(self.list(caller).await?),
             Cycle::Snapshot => self.snapshot(caller).await?,
             Cycle::Restore => self.restore(caller).await?,
+            Cycle::Expansion => self.expansion(caller).await?,
+            Cycle::Group => self.group(caller).await?,
+            Cycle::Block => {
+                let block = caller.cx.with_access(AccessType::Block);
+                let usual = std::mem::replace(&mut caller.cx, block);
+                let ended = self.pod(caller).await;
+                caller.cx = usual;
+                ended?;
+            }
             Cycle::Rejection => self.rejection(caller).await?,
         }
         caller.clock.gives_up();
@@ -237,6 +280,60 @@ impl Load {
             if !chain.is_empty() && !self.operate(caller, &mut held, Operation::DeleteVolume).await? {
                 return Ok(());
             }
+        }
+        Ok(())
+    }
+
+    async fn expansion(&self, caller: &mut Caller) -> CheckResult {
+        let has = |capability| caller.cx.target().capabilities().has(capability);
+        let by_controller = has(Capability::ExpandVolume);
+        // A driver that expands only volumes that are not in use rejects this afterwards.
+        let is_online = has(Capability::OnlineExpansion) || !has(Capability::OfflineExpansion);
+        let Some(mut held) = self.create(caller, None).await? else { return Ok(()) };
+        if by_controller
+            && !is_online
+            && !self.operate(caller, &mut held, Operation::ControllerExpandVolume).await?
+        {
+            return Ok(());
+        }
+        if !self.publish(caller, &mut held).await?
+            || (by_controller
+                && is_online
+                && !self.operate(caller, &mut held, Operation::ControllerExpandVolume).await?)
+        {
+            return Ok(());
+        }
+        let by_node = match &held.volume.expanded {
+            Some(expanded) => expanded.node_expansion_required,
+            None => true,
+        };
+        let is_expanded = !by_node
+            || !has(Capability::NodeExpandVolume)
+            || self.operate(caller, &mut held, Operation::NodeExpandVolume).await?;
+        if !is_expanded {
+            return Ok(());
+        }
+        self.look(caller, &mut held, true).await?;
+        self.read(caller, &held).await?;
+        if self.unpublish(caller, &mut held).await? {
+            self.operate(caller, &mut held, Operation::DeleteVolume).await?;
+        }
+        Ok(())
+    }
+
+    async fn group(&self, caller: &mut Caller) -> CheckResult {
+        let members = [self.fleet.any(&mut caller.rng), self.fleet.any(&mut caller.rng)];
+        let ids: BTreeSet<&str> =
+            members.iter().flatten().map(|held| held.volume.volume.id.as_str()).collect();
+        let ids: Vec<&str> = ids.into_iter().collect();
+        let cx = &caller.cx;
+        let request = cx.create_group_snapshot_request(&ids);
+        let rpc = v1::CreateVolumeGroupSnapshotRequest::RPC;
+        // A driver need not have all volumes in one group, so that a rejection proves nothing.
+        let made = self.send(caller, rpc, None, || cx.create_group_snapshot(request.clone())).await;
+        if let Some(group) = made {
+            let rpc = v1::DeleteVolumeGroupSnapshotRequest::RPC;
+            self.send(caller, rpc, Some(""), || cx.delete_group_snapshot(&group)).await;
         }
         Ok(())
     }
@@ -334,7 +431,11 @@ impl Load {
         snapshot_id: Option<String>,
     ) -> CheckResult<Option<Held>> {
         let cx = &caller.cx;
-        let mut request = v1::CreateVolumeRequest { name: cx.unique_name(), ..self.fleet.create.clone() };
+        let create = match cx.access() == self.cx.access() {
+            true => &self.fleet.create,
+            false => &self.fleet.create_block,
+        };
+        let mut request = v1::CreateVolumeRequest { name: cx.unique_name(), ..create.clone() };
         if let Some(snapshot_id) = snapshot_id {
             let source = Some(Source::Snapshot(SnapshotSource { snapshot_id }));
             request.volume_content_source = Some(v1::VolumeContentSource { r#type: source });

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use csi_harness::config::AccessType;
 use csi_harness::prelude::*;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::malformed::malformed;
@@ -13,9 +14,10 @@ use csi_proto::Service;
 use csi_proto::lock::Mutex;
 use futures_util::future::join_all;
 
-use crate::cycle::{Caller, Held};
+use crate::cycle::{Caller, Cycle, Held};
 use crate::judge::LOAD_004;
 use crate::load::Load;
+use crate::report::milliseconds;
 use crate::workload::Workload;
 
 /// Volumes that cannot be created or published, after which creation stops.
@@ -39,6 +41,8 @@ const MALFORMED: [Operation; 6] = [
 pub(crate) struct Fleet {
     /// A request to create a volume, apart from its name.
     pub(crate) create: v1::CreateVolumeRequest,
+    /// Such a request for a block volume, if life cycles with block volumes are in the mix.
+    pub(crate) create_block: v1::CreateVolumeRequest,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) node_id: String,
     /// The number of volumes that the node names as its limit; 0 if it names none.
@@ -49,13 +53,6 @@ pub(crate) struct Fleet {
     ids: Mutex<BTreeSet<String>>,
     malformed: Vec<Request>,
     accepted: Mutex<BTreeSet<usize>>,
-}
-
-/// The time that a list of so many volumes took.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct ListTime {
-    pub(crate) volumes: usize,
-    pub(crate) time: Duration,
 }
 
 impl Fleet {
@@ -70,10 +67,15 @@ impl Fleet {
             let info = cx.call(v1::NodeGetInfoRequest {}).setup("the node").await?;
             (node_id, max_volumes_per_node) = (info.node_id, info.max_volumes_per_node);
         }
-        let rejects = workload.mix.keys().any(|cycle| *cycle == crate::cycle::Cycle::Rejection);
+        let create_block = match workload.mix.contains_key(&Cycle::Block) {
+            true => cx.with_access(AccessType::Block).create_node_volume_request().await?,
+            false => create.clone(),
+        };
+        let rejects = workload.mix.contains_key(&Cycle::Rejection);
         let malformed = if rejects { malformed_requests(cx).await? } else { Vec::new() };
         Ok(Fleet {
             create,
+            create_block,
             lifecycle: Lifecycle::of(cx),
             node_id,
             max_volumes_per_node,
@@ -114,6 +116,11 @@ impl Fleet {
         choose(&self.published.lock(), rng)
     }
 
+    /// Copies of what is known of all published volumes.
+    pub(crate) fn all_published(&self) -> Vec<Held> {
+        self.published.lock().clone()
+    }
+
     /// A copy of what is known of any volume that is there.
     pub(crate) fn any(&self, rng: &mut fastrand::Rng) -> Option<Held> {
         let found = choose(&self.idle.lock(), rng);
@@ -152,11 +159,11 @@ async fn malformed_requests(cx: &Cx) -> CheckResult<Vec<Request>> {
 }
 
 impl Load {
-    /// Creates the volumes, and publishes some of them. Returns the times of lists on the way.
+    /// Creates the volumes, and publishes some of them. Returns the times of lists on the way: numbers of volumes, and milliseconds.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
-    pub(crate) async fn fill(&self, callers: &mut [Caller]) -> CheckResult<Vec<ListTime>> {
+    pub(crate) async fn fill(&self, callers: &mut [Caller]) -> CheckResult<Vec<(usize, f64)>> {
         let Workload { volumes, published, .. } = self.workload;
         let room = self.fleet.room(published);
         if room < published {
@@ -249,14 +256,14 @@ impl Load {
         Ok(())
     }
 
-    async fn time_list(&self, caller: &Caller) -> CheckResult<Option<ListTime>> {
-        let mut shortest: Option<ListTime> = None;
+    async fn time_list(&self, caller: &Caller) -> CheckResult<Option<(usize, f64)>> {
+        let mut shortest: Option<(usize, f64)> = None;
         for _ in 0..LISTED_TIMES {
             let begun = Instant::now();
             let Some(volumes) = self.list(caller).await? else { return Ok(None) };
-            let time = begun.elapsed();
-            if shortest.is_none_or(|shortest| time < shortest.time) {
-                shortest = Some(ListTime { volumes, time });
+            let ms = milliseconds(begun.elapsed());
+            if shortest.is_none_or(|(_, shortest)| ms < shortest) {
+                shortest = Some((volumes, ms));
             }
         }
         Ok(shortest)

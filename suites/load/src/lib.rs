@@ -3,15 +3,18 @@
 //!
 //! A slow driver is only reported, unless the user gave a [threshold]. A wrong answer, a lost volume, a death or a leak is a failure.
 
+pub mod compare;
 mod cycle;
 mod fleet;
 pub mod judge;
 mod load;
+pub mod merge;
 pub mod recorder;
 pub mod report;
 mod resources;
 mod summary;
 pub mod threshold;
+mod workers;
 pub mod workload;
 
 pub use load::{Results, suite};

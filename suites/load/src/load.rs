@@ -11,22 +11,27 @@ use csi_harness::resources::workload::new_run;
 use csi_harness::text::error::error_chain;
 use csi_proto::Service;
 use csi_proto::lock::Mutex;
-use futures_util::future::join_all;
+use futures_util::FutureExt as _;
+use tempfile::TempPath;
 use tokio::sync::watch;
 
-use crate::cycle::{Caller, Cycle};
+use crate::cycle::Caller;
 use crate::fleet::Fleet;
 use crate::judge::{Judge, LOAD_005, RULES};
 use crate::recorder::Recorder;
-use crate::report::{Cost, GrowthEntry, ThresholdEntry};
+use crate::report::{Cost, GrowthEntry, ShardEntry, ThresholdEntry};
 use crate::resources::Sampler;
 use crate::threshold::Time;
-use crate::workload::{Course, Stage, Workload};
+use crate::workers::at_once;
+use crate::workload::{Course, Part, Stage, Workload};
 
 /// The largest number of callers that create, check and delete the volumes that stay.
 const KEEPERS_MAX: u32 = 16;
 /// Time between two updates of the progress.
 const TICK: Duration = Duration::from_secs(1);
+/// Time that parts of a load wait for each other, and between two looks.
+const MEETING_MAX: Duration = Duration::from_secs(600);
+const MEETING_PAUSE: Duration = Duration::from_millis(50);
 /// Time after which life cycles of a burst that have not begun are left out.
 const BURST_MAX: Duration = Duration::from_secs(600);
 
@@ -41,6 +46,7 @@ pub struct Results {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) driver: String,
+    pub(crate) shard: Option<ShardEntry>,
     pub(crate) growth: Vec<GrowthEntry>,
     pub(crate) cost: Vec<Cost>,
     pub(crate) thresholds: Vec<ThresholdEntry>,
@@ -83,33 +89,32 @@ async fn run(cx: &Cx, mut workload: Workload, results: &Results) -> CheckResult 
     // A load that runs once more, because its connection broke, has new measurements.
     results.recorder.clear();
     let info = cx.target().info();
-    *results.findings.lock() =
-        Findings { driver: format!("{} {}", info.name, info.vendor_version), ..Findings::default() };
+    let shard = workload.part.as_ref().map(|part| part.shard);
+    *results.findings.lock() = Findings {
+        driver: format!("{} {}", info.name, info.vendor_version),
+        shard: shard.map(|shard| ShardEntry { index: shard.index(), of: shard.of() }),
+        ..Findings::default()
+    };
     leave_out(cx, &mut workload)?;
     let fleet = Fleet::new(cx, &workload).await?;
     let (recorder, judge, run) = (results.recorder.clone(), Judge::default(), new_run());
     let is_down = watch::Sender::default();
-    let load = Load { cx: cx.clone(), workload, recorder, judge, fleet, is_down, run };
+    let load = Arc::new(Load { cx: cx.clone(), workload, recorder, judge, fleet, is_down, run });
     load.run(results).await
 }
 
 /// Leaves out the life cycles that the driver does not offer.
 fn leave_out(cx: &Cx, workload: &mut Workload) -> CheckResult {
-    let has_node = cx.target().serves(Service::Node);
-    let has = |cycle: &Cycle| {
-        cycle.needs().is_none_or(|capability| cx.target().capabilities().has(capability))
-            && (has_node || !cycle.needs_node())
-    };
     let lacking: Vec<&str> =
-        workload.mix.keys().filter(|cycle| !has(cycle)).map(|cycle| cycle.name()).collect();
+        workload.mix.keys().filter(|cycle| !cycle.is_offered(cx)).map(|cycle| cycle.name()).collect();
     if !lacking.is_empty() {
         cx.note(format!(
             "the driver has no calls for these life cycles, which are left out: {}",
             lacking.join(", ")
         ));
     }
-    workload.mix.retain(|cycle, share| has(cycle) && *share > 0);
-    if !has_node {
+    workload.mix.retain(|cycle, share| cycle.is_offered(cx) && *share > 0);
+    if !cx.target().serves(Service::Node) {
         workload.published = 0;
     }
     match workload.mix.is_empty() {
@@ -119,10 +124,11 @@ fn leave_out(cx: &Cx, workload: &mut Workload) -> CheckResult {
 }
 
 impl Load {
-    async fn run(&self, results: &Results) -> CheckResult {
+    async fn run(self: &Arc<Self>, results: &Results) -> CheckResult {
         let keepers = self.workload.callers.min(KEEPERS_MAX) as usize;
         let mut keepers = self.callers(keepers, 0);
         let mut callers = self.callers(self.workload.callers as usize, keepers.len());
+        let mut poller = Caller::new(&self.cx, keepers.len() + callers.len(), &self.recorder);
         self.recorder.begin(
             "create",
             (self.workload.volumes > 0).then(|| self.workload.volumes.into()),
@@ -130,12 +136,14 @@ impl Load {
         );
         let times = self.fill(&mut keepers).await?;
         self.recorder.end();
+        let met = self.meet().await?;
         let sampler = Sampler::new(&self.cx).await;
         for stage in &self.workload.stages {
             if !self.judge.is_dead() {
-                self.stage(stage, &mut callers, &keepers[0], &sampler).await?;
+                self.stage(stage, &mut callers, &keepers[0], &mut poller, &sampler).await?;
             }
         }
+        drop(met);
         if !self.judge.is_dead() {
             self.recorder.begin("check", None, None);
             self.inspect(&keepers).await?;
@@ -155,10 +163,11 @@ impl Load {
     }
 
     async fn stage(
-        &self,
+        self: &Arc<Self>,
         stage: &Stage,
-        callers: &mut [Caller],
+        callers: &mut Vec<Caller>,
         keeper: &Caller,
+        poller: &mut Caller,
         sampler: &Sampler,
     ) -> CheckResult {
         let course = stage.course;
@@ -168,17 +177,23 @@ impl Load {
             Course::Burst(_) => false,
         };
         let steady = course.duration().filter(|_| is_steady);
-        self.recorder.begin(&stage.name, course.planned(), steady);
-        let next = AtomicU64::new(0);
+        self.recorder.begin(&stage.name, self.workload.planned(course), steady);
+        let next = Arc::new(AtomicU64::new(0));
         let begun = Instant::now();
         let count = callers.len();
-        let work = callers.iter_mut().enumerate().map(|(number, caller)| {
+        let work = callers.drain(..).enumerate().map(|(number, mut caller)| {
             let offset = match course {
                 Course::Callers { duration, is_ramp: true } => duration.mul_f64(number as f64 / count as f64),
                 _ => Duration::ZERO,
             };
-            self.take_part(caller, course, &next, begun, offset)
+            let (load, next) = (self.clone(), next.clone());
+            let work = async move {
+                let ended = load.take_part(&mut caller, course, &next, begun, offset).await;
+                (caller, ended)
+            };
+            work.boxed()
         });
+        let work = at_once(work.collect());
         let restart = async {
             match course.duration().filter(|_| stage.kills) {
                 Some(duration) => {
@@ -196,9 +211,12 @@ impl Load {
             }
         };
         tokio::select! {
-            (ended, restarted) = async { tokio::join!(join_all(work), restart) } => {
+            (ended, restarted) = async { tokio::join!(work, restart) } => {
+                let (returned, ended): (Vec<Caller>, Vec<CheckResult>) = ended.into_iter().unzip();
+                *callers = returned;
                 restarted.and(ended.into_iter().collect::<CheckResult>())?;
             }
+            polled = self.poll(poller, self.workload.poll) => polled?,
             () = progress => {}
             () = sampler.watch(&self.recorder, steady) => {}
         }
@@ -218,10 +236,11 @@ impl Load {
         let end = begun + course.duration().unwrap_or(BURST_MAX);
         tokio::time::sleep(offset).await;
         while !self.judge.is_dead() {
+            let number = self.workload.number(next.fetch_add(1, Ordering::Relaxed));
             let due = match course {
                 Course::Callers { .. } => Instant::now(),
                 Course::Rate { .. } | Course::Burst(_) => {
-                    let Some(due) = course.due(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                    let Some(due) = course.due(number) else { break };
                     begun + due
                 }
             };
@@ -231,9 +250,8 @@ impl Load {
             if Instant::now() >= end {
                 break;
             }
-            let cycle = self.choose(&mut caller.rng);
-            self.cycle(caller, cycle, due).await?;
-            // A driver in this process has its turn also while all answers are there at once.
+            self.cycle(caller, self.workload.cycle(number), due).await?;
+            // Others have their turn also while all answers are there at once.
             tokio::task::yield_now().await;
         }
         Ok(())
@@ -266,20 +284,37 @@ impl Load {
         self.publish_all_again(keeper).await
     }
 
-    fn choose(&self, rng: &mut fastrand::Rng) -> Cycle {
-        let shares: u32 = self.workload.mix.values().sum();
-        let mut left = rng.u32(..shares.max(1));
-        for (cycle, share) in &self.workload.mix {
-            match left.checked_sub(*share) {
-                Some(rest) => left = rest,
-                None => return *cycle,
+    /// Waits until all parts of the load are here, each of which leaves a file in the directory that they share. The file is removed when
+    /// the stages are over, so that it misleads no later load.
+    async fn meet(&self) -> CheckResult<Option<TempPath>> {
+        let Some(Part { shard, meeting_dir: Some(directory) }) = &self.workload.part else { return Ok(None) };
+        let file = |index: u32| directory.join(format!("{}-{index}-of-{}", self.workload.name, shard.of()));
+        let own = file(shard.index());
+        let failed =
+            |error| Stop::broken(format!("failed to write {}: {error}", file(shard.index()).display()));
+        std::fs::write(&own, "").map_err(failed)?;
+        let own = TempPath::try_from_path(&own).map_err(failed)?;
+        let until = Instant::now() + MEETING_MAX;
+        loop {
+            let here = (1..=shard.of()).filter(|index| file(*index).exists()).count() as u64;
+            if here == u64::from(shard.of()) {
+                return Ok(Some(own));
             }
+            if Instant::now() >= until {
+                return Err(Stop::broken(format!(
+                    "{here} of {} parts of the load have come to {} within {} s",
+                    shard.of(),
+                    directory.display(),
+                    MEETING_MAX.as_secs()
+                )));
+            }
+            self.cx.stage("part of the load that is ready", here, Some(shard.of().into()));
+            tokio::time::sleep(MEETING_PAUSE).await;
         }
-        Cycle::Rejection
     }
 
     /// Compares the measurements with the limits of the user, and looks for calls that become slower.
-    fn judge_times(&self, results: &Results, times: Vec<crate::fleet::ListTime>) {
+    fn judge_times(&self, results: &Results, times: Vec<(usize, f64)>) {
         let mut findings = results.findings.lock();
         for threshold in &self.workload.thresholds {
             let Some((series, elapsed)) = self.recorder.whole(threshold.rpc()) else {
@@ -287,13 +322,14 @@ impl Load {
                 continue;
             };
             let (value, is_met) = threshold.evaluate(&series, elapsed);
-            if !is_met {
+            // A limit on the whole load says nothing about a part of it.
+            if !is_met && self.workload.part.is_none() {
                 let violation = Violation::new(format!("the threshold {threshold} is not met"));
                 self.judge.blame(violation.of(&LOAD_005).expected(threshold).actual(&value));
             }
             findings.thresholds.push(ThresholdEntry { threshold: threshold.to_string(), value, is_met });
         }
-        findings.cost = Cost::of_lists(&times).into_iter().collect();
+        findings.cost = Cost::of_lists(times).into_iter().collect();
         findings.cost.iter().filter_map(Cost::violation).for_each(|slow| self.judge.blame(slow));
         for stage in self.recorder.stages() {
             for (rpc, series) in &stage.rpcs {

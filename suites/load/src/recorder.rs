@@ -1,5 +1,6 @@
 //! Measures every call: how long it took, counted from the moment at which it was due, and how its tries ended.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,8 +15,15 @@ use hdrhistogram::Histogram;
 const DIGITS: u8 = 2;
 /// Windows into which a stage is divided to see whether calls become slower.
 pub(crate) const WINDOWS: usize = 20;
+/// Slices of time into which a stage is divided, at most. Where a stage takes longer, each two become one.
+pub(crate) const SLICES_MAX: usize = 64;
+/// The length of a slice at first.
+const SLICE_MIN: Duration = Duration::from_millis(250);
 /// The longest time that is recorded; longer ones count as this.
 const LONGEST_US: u64 = 24 * 3_600 * 1_000_000;
+
+/// Calls that ended in one slice of a stage: how many of them took so many microseconds, as precisely as a histogram knows it.
+pub type Slice = BTreeMap<u64, u64>;
 
 /// Calls of one RPC in one stage.
 #[derive(Clone, Debug)]
@@ -23,11 +31,13 @@ pub struct Series {
     /// Calls that the driver did.
     pub done: u64,
     /// Tries that ended otherwise, by gRPC code, or `no answer`. Most of them were made again.
-    pub codes: BTreeMap<&'static str, u64>,
+    pub codes: BTreeMap<Cow<'static, str>, u64>,
     /// Times of calls that were done, from the moment at which they were due, in microseconds.
     times: Histogram<u64>,
     /// The sum of these times.
     sum: Duration,
+    /// These times by the slice of the stage in which the call ended.
+    slices: Vec<Slice>,
     /// Times of the last try alone, by the part of the stage in which it ended.
     windows: Vec<Histogram<u64>>,
 }
@@ -39,6 +49,7 @@ impl Default for Series {
             codes: BTreeMap::new(),
             times: histogram(),
             sum: Duration::ZERO,
+            slices: Vec::new(),
             windows: Vec::new(),
         }
     }
@@ -50,18 +61,58 @@ fn histogram() -> Histogram<u64> {
     Histogram::new(DIGITS).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-fn record(times: &mut Histogram<u64>, time: Duration) {
-    let us = u64::try_from(time.as_micros()).unwrap_or(LONGEST_US).clamp(1, LONGEST_US);
-    // The histogram grows with the time, which has a limit.
-    let _ = times.record(us);
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(LONGEST_US).clamp(1, LONGEST_US)
+}
+
+fn add_slice(slice: &mut Slice, other: &Slice) {
+    for (us, calls) in other {
+        let sum = slice.entry(*us).or_default();
+        *sum = sum.saturating_add(*calls);
+    }
 }
 
 impl Series {
-    /// Adds a call that was done, with the time since it was due.
-    pub fn add(&mut self, since_due: Duration) {
+    /// The calls that were measured before, by slice, with their mean time.
+    pub(crate) fn of_slices(slices: Vec<Slice>, mean: Duration) -> Series {
+        let mut series = Series::default();
+        for (us, calls) in slices.iter().flatten() {
+            series.done = series.done.saturating_add(*calls);
+            // A time from a file may be longer than any that is recorded.
+            let _ = series.times.record_n((*us).clamp(1, LONGEST_US), *calls);
+        }
+        series.sum =
+            mean.checked_mul(u32::try_from(series.done).unwrap_or(u32::MAX)).unwrap_or(Duration::MAX);
+        series.slices = slices;
+        series
+    }
+
+    /// Adds a call that was done in a slice of the stage, with the time since it was due.
+    pub fn add(&mut self, slice: usize, since_due: Duration) {
         self.done += 1;
         self.sum += since_due;
-        record(&mut self.times, since_due);
+        let us = microseconds(since_due);
+        // The histogram grows with the time, which has a limit.
+        let _ = self.times.record(us);
+        if self.slices.len() <= slice {
+            self.slices.resize_with(slice + 1, Slice::default);
+        }
+        *self.slices[slice].entry(self.times.lowest_equivalent(us).max(1)).or_default() += 1;
+    }
+
+    /// The times by slice.
+    pub fn slices(&self) -> &[Slice] {
+        &self.slices
+    }
+
+    /// Makes one slice of each two.
+    pub(crate) fn halve(&mut self) {
+        let joined = self.slices.chunks(2).map(|pair| {
+            let mut joined = pair[0].clone();
+            pair[1..].iter().for_each(|other| add_slice(&mut joined, other));
+            joined
+        });
+        self.slices = joined.collect();
     }
 
     /// Adds the time of a try to a part of the stage.
@@ -70,18 +121,19 @@ impl Series {
             self.windows.resize_with(WINDOWS, histogram);
         }
         if let Some(window) = self.windows.get_mut(window) {
-            record(window, took);
+            // As above.
+            let _ = window.record(microseconds(took));
         }
     }
 
     /// Adds a try that was not done.
     pub fn failed(&mut self, code: &'static str) {
-        *self.codes.entry(code).or_default() += 1;
+        *self.codes.entry(code.into()).or_default() += 1;
     }
 
     /// Tries that were not done.
     pub fn errors(&self) -> u64 {
-        self.codes.values().sum()
+        self.codes.values().fold(0, |sum, tries| sum.saturating_add(*tries))
     }
 
     /// The time that so many percent of the calls did not exceed.
@@ -99,15 +151,41 @@ impl Series {
         self.windows.iter().map(|window| (Duration::from_micros(window.value_at_quantile(0.5)), window.len()))
     }
 
-    /// Adds the calls of another stage.
-    fn merge(&mut self, other: &Series) {
-        self.done += other.done;
-        self.sum += other.sum;
+    /// Adds the calls of a later stage.
+    fn append(&mut self, later: &Series) {
+        self.add_counts(later);
+        self.slices.extend_from_slice(&later.slices);
+    }
+
+    /// Adds the calls that another process has made at the same time, in slices of the same length.
+    pub(crate) fn join(&mut self, other: &Series) {
+        self.add_counts(other);
+        self.slices.resize_with(self.slices.len().max(other.slices.len()), Slice::default);
+        self.slices.iter_mut().zip(&other.slices).for_each(|(slice, other)| add_slice(slice, other));
+    }
+
+    fn add_counts(&mut self, other: &Series) {
+        self.done = self.done.saturating_add(other.done);
+        self.sum = self.sum.saturating_add(other.sum);
         // Both have the same number of digits, and no limit.
         let _ = self.times.add(&other.times);
         for (code, tries) in &other.codes {
-            *self.codes.entry(code).or_default() += tries;
+            let sum = self.codes.entry(code.clone()).or_default();
+            *sum = sum.saturating_add(*tries);
         }
+    }
+
+    /// The calls of all these stages, and the time that the stages took; `None` where there is no stage.
+    pub fn whole<S: std::borrow::Borrow<Series>>(
+        stages: impl IntoIterator<Item = (S, Duration)>,
+    ) -> Option<(Series, Duration)> {
+        let mut whole: Option<(Series, Duration)> = None;
+        for (series, elapsed) in stages {
+            let (sum, time) = whole.get_or_insert_default();
+            sum.append(series.borrow());
+            *time += elapsed;
+        }
+        whole
     }
 }
 
@@ -126,9 +204,36 @@ pub struct StageRecord {
     pub elapsed: Duration,
     /// Calls by RPC.
     pub rpcs: BTreeMap<&'static str, Series>,
+    /// By the number of life cycles under way: the time with so many, and how many ended in it.
+    pub under_way: BTreeMap<u64, (Duration, u64)>,
+    /// The moment since which their number is what it is.
+    changed: Instant,
+    /// The length of a slice.
+    pub slice: Duration,
     started: Instant,
     /// Its length, if its load is constant.
     steady: Option<Duration>,
+}
+
+impl StageRecord {
+    /// Adds the time since the number of life cycles under way has changed. Returns the entry for that number.
+    fn note_under_way(&mut self) -> &mut (Duration, u64) {
+        let since = std::mem::replace(&mut self.changed, Instant::now());
+        let entry = self.under_way.entry(self.begun.saturating_sub(self.ended)).or_default();
+        entry.0 += self.changed - since;
+        entry
+    }
+
+    /// The number of the present slice. Slices become longer where there are too many.
+    fn slice_now(&mut self) -> usize {
+        let elapsed = self.started.elapsed();
+        let number = |slice: Duration| (elapsed.as_nanos() / slice.as_nanos().max(1)) as usize;
+        while number(self.slice) >= SLICES_MAX {
+            self.slice *= 2;
+            self.rpcs.values_mut().for_each(Series::halve);
+        }
+        number(self.slice)
+    }
 }
 
 /// The measurements of a load.
@@ -145,6 +250,9 @@ impl Recorder {
             ended: 0,
             elapsed: Duration::ZERO,
             rpcs: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            changed: Instant::now(),
+            slice: SLICE_MIN,
             started: Instant::now(),
             steady,
         });
@@ -161,11 +269,17 @@ impl Recorder {
     }
 
     pub(crate) fn cycle_begins(&self) {
-        self.with_stage(|stage| stage.begun += 1);
+        self.with_stage(|stage| {
+            stage.note_under_way();
+            stage.begun += 1;
+        });
     }
 
     pub(crate) fn cycle_ends(&self) {
-        self.with_stage(|stage| stage.ended += 1);
+        self.with_stage(|stage| {
+            stage.note_under_way().1 += 1;
+            stage.ended += 1;
+        });
     }
 
     /// Life cycles that have ended in all stages.
@@ -180,15 +294,8 @@ impl Recorder {
 
     /// All calls of an RPC, and the time of the stages in which there were any.
     pub fn whole(&self, rpc: &str) -> Option<(Series, Duration)> {
-        let stages = self.stages();
-        let parts = stages.iter().filter_map(|stage| Some((stage.rpcs.get(rpc)?, stage.elapsed)));
-        let mut whole: Option<(Series, Duration)> = None;
-        for (series, elapsed) in parts {
-            let (sum, time) = whole.get_or_insert_default();
-            sum.merge(series);
-            *time += elapsed;
-        }
-        whole
+        let stages = self.0.lock();
+        Series::whole(stages.iter().filter_map(|stage| Some((stage.rpcs.get(rpc)?, stage.elapsed))))
     }
 
     fn with_stage(&self, change: impl FnOnce(&mut StageRecord)) {
@@ -204,8 +311,9 @@ impl Recorder {
             let part = stage.steady.map(|length| {
                 stage.started.elapsed().as_secs_f64() / length.as_secs_f64().max(f64::MIN_POSITIVE)
             });
+            let slice = stage.slice_now();
             let series = stage.rpcs.entry(rpc.method).or_default();
-            series.add(since_due);
+            series.add(slice, since_due);
             if let Some(part) = part {
                 series.add_to_window((part * WINDOWS as f64) as usize, took);
             }
@@ -288,6 +396,23 @@ mod tests {
         assert_eq!((series.done, series.errors(), series.codes.get("ABORTED")), (2, 1, Some(&1)));
         assert!(series.percentile(100.0) >= 500 * MS && series.percentile(50.0) < 8 * MS, "{series:?}");
         assert!(series.mean() > 250 * MS);
+    }
+
+    #[test]
+    fn slices_have_each_call_once_however_long_the_stage_takes() {
+        let mut series = Series::default();
+        (0..SLICES_MAX).for_each(|slice| series.add(slice, Duration::from_micros(1_000 + slice as u64)));
+        series.halve();
+        assert_eq!(series.slices().len(), SLICES_MAX / 2);
+        let again = Series::of_slices(series.slices().to_vec(), series.mean());
+        assert_eq!((again.done, again.mean()), (series.done, series.mean()));
+        for percent in [1.0, 50.0, 99.9, 100.0] {
+            assert_eq!(again.percentile(percent), series.percentile(percent));
+        }
+        let mut both = again.clone();
+        both.join(&series);
+        assert_eq!((both.done, both.slices().len()), (128, 32));
+        assert_eq!(both.percentile(50.0), series.percentile(50.0));
     }
 
     #[test]

@@ -1,21 +1,26 @@
-//! The report of a load, for programs: JSON and CSV.
+//! The report of a load, for programs: JSON and CSV. It has every time that was measured, so that reports can be compared and merged.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use csi_harness::prelude::*;
 use csi_harness::resources::trend::slope;
 use csi_harness::resources::usage::Resource;
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::fleet::ListTime;
 use crate::judge::LOAD_006;
 use crate::load::Results;
-use crate::recorder::{Series, StageRecord};
+use crate::recorder::{Series, Slice, StageRecord};
 use crate::threshold::Time;
 
 /// The version of the form of the JSON report. It changes when a field changes its meaning or goes; fields may be added.
 pub const VERSION: u32 = 1;
+/// Bytes of a report that is read.
+const REPORT_BYTES_MAX: u64 = 256 << 20;
 
 /// An exponent from which on the cost counts as more than proportional.
 const EXPONENT_MAX: f64 = 1.5;
@@ -28,7 +33,7 @@ const PARTS_MIN: usize = 8;
 const CALLS_MIN: u64 = 4;
 
 /// Everything that was measured.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The version of the form.
     pub version: u32,
@@ -36,6 +41,9 @@ pub struct Report {
     pub workload: String,
     /// The driver, with its version.
     pub driver: String,
+    /// The part of a load that this is; `null` for a whole load.
+    #[serde(default)]
+    pub shard: Option<ShardEntry>,
     /// The parts of the load, those that create, check and delete the volumes included.
     pub stages: Vec<StageEntry>,
     /// Resources of the driver, if its process is seen.
@@ -44,10 +52,22 @@ pub struct Report {
     pub cost: Vec<Cost>,
     /// Limits of the user.
     pub thresholds: Vec<ThresholdEntry>,
+    /// The exit code of the load, or of the merged one.
+    #[serde(default)]
+    pub exit_code: u8,
+}
+
+/// A part of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardEntry {
+    /// Its place, from 1.
+    pub index: u32,
+    /// The number of parts.
+    pub of: u32,
 }
 
 /// A part of the load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StageEntry {
     /// Its name.
     pub name: String,
@@ -59,12 +79,19 @@ pub struct StageEntry {
     pub cycles_begun: u64,
     /// Life cycles that ended.
     pub cycles_ended: u64,
+    /// By the number of life cycles under way: that number, the seconds with so many, and how many ended in them. Empty in merged results,
+    /// since no part knows what others have under way.
+    #[serde(default)]
+    pub under_way: Vec<(u64, f64, u64)>,
+    /// The length of a slice of it, in seconds.
+    #[serde(default)]
+    pub slice_seconds: f64,
     /// Calls by RPC.
     pub rpcs: Vec<RpcEntry>,
 }
 
 /// Calls of one RPC in one stage. Times are in milliseconds, of calls that were done, from the moment at which they were due.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RpcEntry {
     /// Its name.
     pub rpc: String,
@@ -88,13 +115,17 @@ pub struct RpcEntry {
     pub p99_9_ms: f64,
     /// The longest time.
     pub max_ms: f64,
+    /// Times by the slice of the stage in which the call ended: pairs of a time in microseconds, and the number of calls that took about
+    /// as long.
+    #[serde(default)]
+    pub slices: Vec<Vec<(u64, u64)>>,
 }
 
 /// A resource of the driver over the longest stage of constant load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GrowthEntry {
     /// The resource.
-    #[serde(serialize_with = "resource_name")]
+    #[serde(serialize_with = "resource_name", deserialize_with = "resource_of_name")]
     pub resource: Resource,
     /// The amount at the beginning.
     pub before: u64,
@@ -102,14 +133,34 @@ pub struct GrowthEntry {
     pub after: u64,
     /// The amount that came with each life cycle, if it grew steadily.
     pub per_cycle: Option<f64>,
+    /// Life cycles that had ended before each look, and the amount.
+    #[serde(default)]
+    pub points: Vec<(u64, u64)>,
+}
+
+impl GrowthEntry {
+    /// Returns true if the amount is another one at the end than at the beginning.
+    pub fn has_changed(&self) -> bool {
+        self.before != self.after || self.per_cycle.is_some()
+    }
 }
 
 fn resource_name<S: Serializer>(resource: &Resource, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&format!("{resource:?}").to_lowercase())
+    to.serialize_str(&name_of(*resource))
+}
+
+fn resource_of_name<'de, D: Deserializer<'de>>(from: D) -> Result<Resource, D::Error> {
+    let name = String::deserialize(from)?;
+    let found = Resource::ALL.into_iter().find(|resource| name_of(*resource) == name);
+    found.ok_or_else(|| D::Error::custom(format!("{name:?} is no resource")))
+}
+
+fn name_of(resource: Resource) -> String {
+    format!("{resource:?}").to_lowercase()
 }
 
 /// A limit of the user.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ThresholdEntry {
     /// The limit, as it was given.
     pub threshold: String,
@@ -120,10 +171,10 @@ pub struct ThresholdEntry {
 }
 
 /// The time of a call that depends on the number of volumes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// The RPC, through all its pages.
-    pub rpc: &'static str,
+    pub rpc: String,
     /// The power of the number of volumes with which the time grows; `null` if it is too short to say.
     pub exponent: Option<f64>,
     /// The number of volumes, and the time in milliseconds.
@@ -131,17 +182,15 @@ pub struct Cost {
 }
 
 impl Cost {
-    pub(crate) fn of_lists(times: &[ListTime]) -> Option<Cost> {
-        let last = times.last()?;
-        let logs: Vec<(f64, f64)> = times
-            .iter()
-            .map(|point| ((point.volumes.max(1) as f64).ln(), point.time.as_secs_f64().max(1e-6).ln()))
-            .collect();
+    /// The cost by lists of so many volumes, which took so many milliseconds.
+    pub(crate) fn of_lists(points: Vec<(usize, f64)>) -> Option<Cost> {
+        let last = *points.last()?;
+        let logs: Vec<(f64, f64)> =
+            points.iter().map(|(volumes, ms)| (((*volumes).max(1) as f64).ln(), ms.max(1e-3).ln())).collect();
         // At first, most of the time goes into the call itself.
         let large = &logs[logs.len().saturating_sub(4)..];
-        let exponent = (large.len() >= 3 && last.time >= WORTH_A_WORD).then(|| slope(large));
-        let points = times.iter().map(|point| (point.volumes, milliseconds(point.time))).collect();
-        Some(Cost { rpc: "ListVolumes", exponent, points })
+        let exponent = (large.len() >= 3 && last.1 >= milliseconds(WORTH_A_WORD)).then(|| slope(large));
+        Some(Cost { rpc: "ListVolumes".to_owned(), exponent, points })
     }
 
     /// The cost in words.
@@ -198,7 +247,7 @@ pub(crate) fn slower(stage: &StageRecord, rpc: &str, series: &Series) -> Option<
     })
 }
 
-fn milliseconds(time: Duration) -> f64 {
+pub(crate) fn milliseconds(time: Duration) -> f64 {
     // Microseconds are enough.
     time.as_micros() as f64 / 1e3
 }
@@ -211,22 +260,42 @@ impl Results {
             version: VERSION,
             workload: workload.to_owned(),
             driver: findings.driver,
+            shard: findings.shard,
             stages: self.recorder.stages().iter().map(stage_entry).collect(),
             growth: findings.growth,
             cost: findings.cost,
             thresholds: findings.thresholds,
+            exit_code: 0,
         }
     }
 }
 
 fn stage_entry(stage: &StageRecord) -> StageEntry {
-    let rpc = |(rpc, series): (&&'static str, &Series)| {
+    let seconds = stage.elapsed.as_secs_f64();
+    StageEntry {
+        name: stage.name.clone(),
+        seconds,
+        cycles_due: stage.planned,
+        cycles_begun: stage.begun,
+        cycles_ended: stage.ended,
+        under_way: stage
+            .under_way
+            .iter()
+            .map(|(count, (time, ended))| (*count, time.as_secs_f64(), *ended))
+            .collect(),
+        slice_seconds: stage.slice.as_secs_f64(),
+        rpcs: stage.rpcs.iter().map(|(rpc, series)| RpcEntry::new(rpc, series, seconds)).collect(),
+    }
+}
+
+impl RpcEntry {
+    pub(crate) fn new(rpc: &str, series: &Series, seconds: f64) -> RpcEntry {
         let percentile = |percent| milliseconds(series.percentile(percent));
         RpcEntry {
-            rpc: (*rpc).to_owned(),
+            rpc: rpc.to_owned(),
             done: series.done,
-            per_second: series.done as f64 / stage.elapsed.as_secs_f64().max(1e-6),
-            errors: series.codes.iter().map(|(code, tries)| ((*code).to_owned(), *tries)).collect(),
+            per_second: series.done as f64 / seconds.max(1e-6),
+            errors: series.codes.iter().map(|(code, tries)| (code.to_string(), *tries)).collect(),
             mean_ms: milliseconds(series.mean()),
             p50_ms: percentile(50.0),
             p90_ms: percentile(90.0),
@@ -234,19 +303,86 @@ fn stage_entry(stage: &StageRecord) -> StageEntry {
             p99_ms: percentile(99.0),
             p99_9_ms: percentile(99.9),
             max_ms: percentile(100.0),
+            slices: series.slices().iter().map(|slice| slice.clone().into_iter().collect()).collect(),
         }
-    };
-    StageEntry {
-        name: stage.name.clone(),
-        seconds: stage.elapsed.as_secs_f64(),
-        cycles_due: stage.planned,
-        cycles_begun: stage.begun,
-        cycles_ended: stage.ended,
-        rpcs: stage.rpcs.iter().map(rpc).collect(),
+    }
+
+    /// The calls, with every time that was measured.
+    pub fn series(&self) -> Series {
+        let slices = self.slices.iter().map(|slice| slice.iter().copied().collect::<Slice>()).collect();
+        let mean = Duration::try_from_secs_f64(self.mean_ms / 1e3).unwrap_or_default();
+        let codes = self.errors.iter().map(|(code, tries)| (code.clone().into(), *tries)).collect();
+        let mut series = Series::of_slices(slices, mean);
+        series.codes = codes;
+        series
     }
 }
 
+/// The reasons why a file is no report of a load.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file cannot be read.
+    #[error("failed to read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The file has another form.
+    #[error("{}: not the results of a load, which `csi-sanity load --results json=FILE` writes: {problem}", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        problem: String,
+    },
+}
+
+/// The part of a file by which the report of a load is known.
+#[derive(Deserialize)]
+struct Kind {
+    version: Option<u32>,
+    workload: Option<String>,
+}
+
 impl Report {
+    /// Reads the report in a file; `None` if the file has JSON of another kind.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is the report of a load in a form that this version does not know.
+    pub fn read(path: &Path) -> Result<Option<Report>, ReadError> {
+        let failed = |source| ReadError::Read { path: path.to_owned(), source };
+        let mut text = String::new();
+        File::open(path).map_err(failed)?.take(REPORT_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+        let Ok(Kind { version: Some(version), workload: Some(_) }) = serde_json::from_str(&text) else {
+            return Ok(None);
+        };
+        let form = |problem| ReadError::Form { path: path.to_owned(), problem };
+        if version != VERSION {
+            return Err(form(format!("its version is {version}, and this program knows version {VERSION}")));
+        }
+        serde_json::from_str(&text).map(Some).map_err(|error| form(error.to_string()))
+    }
+
+    /// The stages, each with its name, and its number among those of this name.
+    pub(crate) fn numbered_stages(&self) -> impl Iterator<Item = ((&str, usize), &StageEntry)> {
+        let mut seen = BTreeMap::<&str, usize>::new();
+        self.stages.iter().map(move |stage| {
+            let number = seen.entry(&stage.name).or_default();
+            *number += 1;
+            ((stage.name.as_str(), *number), stage)
+        })
+    }
+
+    /// All calls of an RPC, and the time of the stages in which there were any.
+    pub fn whole(&self, rpc: &str) -> Option<(Series, Duration)> {
+        Series::whole(self.stages.iter().filter_map(|stage| {
+            let entry = stage.rpcs.iter().find(|one| one.rpc == rpc)?;
+            Some((entry.series(), Duration::try_from_secs_f64(stage.seconds).unwrap_or_default()))
+        }))
+    }
+
     /// The report as JSON.
     pub fn json(&self) -> String {
         // It has nothing in it that JSON cannot say.
@@ -295,23 +431,22 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn times(time_us: impl Fn(u64) -> u64) -> Vec<ListTime> {
-        let volumes = [31, 62, 125, 250, 500, 1_000];
-        volumes.map(|n| ListTime { volumes: n as usize, time: Duration::from_micros(time_us(n)) }).to_vec()
+    fn times(time_us: impl Fn(u64) -> u64) -> Vec<(usize, f64)> {
+        [31, 62, 125, 250, 500, 1_000].map(|n| (n as usize, time_us(n) as f64 / 1e3)).to_vec()
     }
 
     #[test]
     fn only_a_cost_above_the_proportion_is_remarked_on() {
-        let quadratic = Cost::of_lists(&times(|n| 300 + n * n / 5)).unwrap();
+        let quadratic = Cost::of_lists(times(|n| 300 + n * n / 5)).unwrap();
         assert!(quadratic.text().starts_with("ListVolumes grows with n^2.0"), "{}", quadratic.text());
         assert!(quadratic.violation().is_some());
-        assert_eq!(Cost::of_lists(&times(|n| 500 + 40 * n)).unwrap().violation(), None);
+        assert_eq!(Cost::of_lists(times(|n| 500 + 40 * n)).unwrap().violation(), None);
         assert_eq!(
-            Cost::of_lists(&times(|n| 500 + n * n / 200)).unwrap().exponent,
+            Cost::of_lists(times(|n| 500 + n * n / 200)).unwrap().exponent,
             None,
             "5 ms depend on the machine"
         );
-        assert_eq!(Cost::of_lists(&[]), None);
+        assert_eq!(Cost::of_lists(Vec::new()), None);
     }
 
     #[test]

@@ -99,7 +99,14 @@ impl Sampler {
         let entry = |resource: Resource| {
             let (before, after) = (first.usage.get(resource)?, last.usage.get(resource)?);
             let grows = rising.iter().find(|growth| growth.resource == resource);
-            Some(GrowthEntry { resource, before, after, per_cycle: grows.map(Growth::per_round) })
+            let points = samples.iter().filter_map(|look| Some((look.rounds, look.usage.get(resource)?)));
+            Some(GrowthEntry {
+                resource,
+                before,
+                after,
+                per_cycle: grows.map(Growth::per_round),
+                points: points.collect(),
+            })
         };
         Ok(Resource::ALL.into_iter().filter_map(entry).collect())
     }

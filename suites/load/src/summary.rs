@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 
-use crate::report::{Report, RpcEntry, StageEntry};
+use crate::report::{GrowthEntry, Report, RpcEntry, StageEntry};
 use crate::threshold::Time;
 
 const BOLD: Style = Style::new().bold();
@@ -34,9 +34,9 @@ fn write(text: &mut String, report: &Report) -> std::fmt::Result {
     for stage in report.stages.iter().filter(|stage| !stage.rpcs.is_empty()) {
         write_stage(text, stage, width)?;
     }
-    if !report.growth.is_empty() {
+    if report.growth.iter().any(GrowthEntry::has_changed) {
         writeln!(text, "{BOLD}resources of the driver under constant load{BOLD:#}")?;
-        for one in report.growth.iter().filter(|one| one.before.max(one.after) > 0) {
+        for one in report.growth.iter().filter(|one| one.has_changed()) {
             let amount = |amount: u64| one.resource.amount(amount as f64).to_string();
             let grows = one.per_cycle.map_or_else(String::new, |per_cycle| {
                 format!("   {ODD}{} for each life cycle{ODD:#}", one.resource.amount(per_cycle))

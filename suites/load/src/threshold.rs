@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use csi_harness::text::suggest::did_you_mean;
 use csi_proto::{RPCS, Rpc};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::recorder::Series;
 
 /// The form, for messages.
-const FORM: &str =
-    "write for example 'CreateVolume p99 < 5s', 'ListVolumes rate > 10' or 'NodeStageVolume errors < 1%'";
+const FORM: &str = "write for example 'CreateVolume p99 < 5s', 'ListVolumes rate > 10', 'NodeStageVolume errors < 1%', or, for a comparison, 'CreateVolume p99 < +10%'";
 
 /// A limit on a measurement of one RPC over the whole load.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -21,13 +20,15 @@ pub struct Threshold {
     rpc: Rpc,
     metric: Metric,
     is_upper: bool,
+    /// True if the limit is a change in percent, compared with another load.
+    is_change: bool,
     limit: f64,
     text: String,
 }
 
 /// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Metric {
+pub enum Metric {
     /// The time that so many percent of the calls do not exceed, in seconds.
     Percentile(f64),
     /// The mean time, in seconds.
@@ -36,6 +37,48 @@ enum Metric {
     Rate,
     /// The share of tries that were not done.
     Errors,
+}
+
+impl Metric {
+    /// The median time.
+    pub const MEDIAN: Metric = Metric::Percentile(50.0);
+    /// The metrics that are compared.
+    pub(crate) const COMPARED: [Metric; 4] =
+        [Metric::MEDIAN, Metric::Percentile(90.0), Metric::Percentile(99.0), Metric::Percentile(99.9)];
+
+    /// Its name in a threshold.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Rate => "rate",
+            Metric::Errors => "errors",
+            _ => TIMES.iter().find(|(_, metric)| *metric == self).map_or("", |(name, _)| name),
+        }
+    }
+
+    /// The value that was measured, in seconds where it is a time, and for people.
+    pub(crate) fn measured(self, series: &Series, elapsed: Duration) -> (f64, String) {
+        match self {
+            Metric::Percentile(percent) => {
+                let time = series.percentile(percent);
+                (time.as_secs_f64(), Time(time).to_string())
+            }
+            Metric::Mean => (series.mean().as_secs_f64(), Time(series.mean()).to_string()),
+            Metric::Rate => {
+                let rate = series.done as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+                (rate, format!("{rate:.1}/s"))
+            }
+            Metric::Errors => {
+                let share = series.errors() as f64 / (series.done + series.errors()).max(1) as f64;
+                (share, format!("{:.2}%", share * 100.0))
+            }
+        }
+    }
+}
+
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
 }
 
 /// The times of the metrics, by name.
@@ -68,7 +111,13 @@ impl FromStr for Threshold {
         let number =
             |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
         let time = TIMES.iter().find(|(name, _)| *name == metric).map(|(_, metric)| *metric);
+        let change = limit.strip_suffix('%').and_then(|limit| match is_upper {
+            true => limit.strip_prefix('+').and_then(number),
+            false => limit.strip_prefix('-').and_then(number).map(|number| -number),
+        });
         let (metric, limit) = match (metric, time) {
+            (_, Some(metric)) if change.is_some() => (metric, change),
+            ("rate", _) if change.is_some() => (Metric::Rate, change),
             (_, Some(metric)) => {
                 let duration = csi_driver_definitions::parse_duration(limit).ok();
                 (metric, duration.map(|duration| duration.as_secs_f64()))
@@ -85,7 +134,8 @@ impl FromStr for Threshold {
             }
         };
         let limit = limit.ok_or_else(|| format!("{text:?}: {:?} is no limit for that; {FORM}", words[3]))?;
-        Ok(Threshold { rpc, metric, is_upper, limit, text: words.join(" ") })
+        let is_change = change.is_some() && metric != Metric::Errors;
+        Ok(Threshold { rpc, metric, is_upper, is_change, limit, text: words.join(" ") })
     }
 }
 
@@ -109,24 +159,25 @@ impl Threshold {
         self.rpc.method
     }
 
+    /// The metric that it limits.
+    pub fn metric(&self) -> Metric {
+        self.metric
+    }
+
+    /// Returns true if it limits a change, compared with another load.
+    pub fn is_change(&self) -> bool {
+        self.is_change
+    }
+
     /// The value that was measured, for people, and true if the limit is kept.
     pub fn evaluate(&self, series: &Series, elapsed: Duration) -> (String, bool) {
-        let (value, text) = match self.metric {
-            Metric::Percentile(percent) => {
-                let time = series.percentile(percent);
-                (time.as_secs_f64(), Time(time).to_string())
-            }
-            Metric::Mean => (series.mean().as_secs_f64(), Time(series.mean()).to_string()),
-            Metric::Rate => {
-                let rate = series.done as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-                (rate, format!("{rate:.1}/s"))
-            }
-            Metric::Errors => {
-                let share = series.errors() as f64 / (series.done + series.errors()).max(1) as f64;
-                (share, format!("{:.2}%", share * 100.0))
-            }
-        };
+        let (value, text) = self.metric.measured(series, elapsed);
         (text, if self.is_upper { value < self.limit } else { value > self.limit })
+    }
+
+    /// Returns true if a change that lies in this interval, in percent, may keep the limit.
+    pub(crate) fn allows(&self, (low, high): (f64, f64)) -> bool {
+        if self.is_upper { low < self.limit } else { high > self.limit }
     }
 }
 
@@ -156,7 +207,7 @@ mod tests {
     fn a_threshold_compares_what_was_measured() {
         let mut series = Series::default();
         for ms in [10, 10, 10, 2_000] {
-            series.add(Duration::from_millis(ms));
+            series.add(0, Duration::from_millis(ms));
         }
         series.failed("ABORTED");
         let kept = |text: &str| {
@@ -173,6 +224,14 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_on_a_change_has_a_sign() {
+        let is_change = |text: &str| text.parse::<Threshold>().map(|threshold| threshold.is_change());
+        assert_eq!(is_change("CreateVolume p99 < +10%"), Ok(true));
+        assert_eq!(is_change("CreateVolume rate > -10%"), Ok(true));
+        assert_eq!(is_change("CreateVolume errors < 10%"), Ok(false));
+    }
+
+    #[test]
     fn a_wrong_threshold_is_explained() {
         for (text, expected) in [
             ("CreateVolume p99", "write for example"),
@@ -181,6 +240,8 @@ mod tests {
             ("CreateVolume p99 <= 5s", "neither < nor >"),
             ("CreateVolume p99 < 5", "no limit"),
             ("CreateVolume errors < 5", "no limit"),
+            ("CreateVolume p99 < -5%", "no limit"),
+            ("CreateVolume rate > +5%", "no limit"),
         ] {
             let error = text.parse::<Threshold>().unwrap_err();
             assert!(error.contains(expected), "{error}");

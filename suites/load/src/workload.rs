@@ -1,9 +1,10 @@
 //! The description of a load: a YAML file, or one of the presets, which are such files.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use csi_harness::checks::shard::Shard;
 use csi_harness::config::{ConfigError, parse_yaml, read_yaml};
 use csi_harness::text::suggest::did_you_mean;
 use serde::Deserialize;
@@ -43,6 +44,9 @@ pub struct Workload {
     /// The number of them that are published while the stages run.
     #[serde(default)]
     pub published: u32,
+    /// The time in which the statistics of each published volume are read once, as kubelet does each minute.
+    #[serde(default, deserialize_with = "period")]
+    pub poll: Option<Duration>,
     /// The most life cycles at the same time.
     pub callers: u32,
     /// Life cycles, each with its share of all that begin.
@@ -52,6 +56,24 @@ pub struct Workload {
     /// Limits that the driver has to keep.
     #[serde(default)]
     pub thresholds: Vec<Threshold>,
+    /// The part of the load that this process makes.
+    #[serde(skip)]
+    pub part: Option<Part>,
+}
+
+/// A part of a load that several processes share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Its place among the parts.
+    pub shard: Shard,
+    /// Directory that all parts share, in which they meet before the stages begin.
+    pub meeting_dir: Option<PathBuf>,
+}
+
+/// The number of things with a number from 0 up to this one that fall to a part.
+fn share(all: u64, shard: Shard) -> u64 {
+    let first = u64::from(shard.index() - 1);
+    all.saturating_sub(first).div_ceil(shard.of().into())
 }
 
 /// A part of the load.
@@ -151,6 +173,11 @@ impl TryFrom<StageText> for Stage {
         };
         Ok(Stage { name: name.unwrap_or_else(|| usual.to_owned()), course, kills: kill })
     }
+}
+
+fn period<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(from)?;
+    duration("poll", &text).map(Some).map_err(serde::de::Error::custom)
 }
 
 fn duration(key: &str, text: &str) -> Result<Duration, String> {
@@ -345,7 +372,7 @@ impl Workload {
         for cycle in self.mix.keys() {
             let needed = match cycle {
                 Cycle::Attachment => self.callers,
-                Cycle::Snapshot | Cycle::Restore => 1,
+                Cycle::Snapshot | Cycle::Restore | Cycle::Group => 1,
                 _ => 0,
             };
             if idle < needed && *cycle == Cycle::Attachment {
@@ -361,6 +388,58 @@ impl Workload {
             }
         }
         Ok(())
+    }
+
+    /// The part of this load that one process makes: its share of volumes and callers, and the life cycles whose numbers fall to it.
+    ///
+    /// # Errors
+    /// There is too little of something for each part to have a share.
+    pub fn part(self, part: Part) -> Result<Workload, String> {
+        let shard = part.shard;
+        let of = |key: &str, all: u32| match all {
+            0 => Ok(0),
+            few if few < shard.of() => {
+                Err(format!("{key}: {few} cannot be divided among {} parts", shard.of()))
+            }
+            _ => Ok(u32::try_from(share(all.into(), shard)).unwrap_or(all)),
+        };
+        let (volumes, published) = (of("volumes", self.volumes)?, of("published", self.published)?);
+        let callers = of("callers", self.callers)?;
+        Ok(Workload { volumes, published, callers, part: Some(part), ..self })
+    }
+
+    /// The number in the whole load of a life cycle of this part; both count from 0.
+    pub(crate) fn number(&self, own: u64) -> u64 {
+        self.part.as_ref().map_or(own, |Part { shard, .. }| {
+            own.saturating_mul(shard.of().into()).saturating_add(u64::from(shard.index() - 1))
+        })
+    }
+
+    /// The number of life cycles of this part that are due in a stage, if it does not depend on the driver.
+    pub(crate) fn planned(&self, course: Course) -> Option<u64> {
+        let planned = course.planned()?;
+        Some(self.part.as_ref().map_or(planned, |part| share(planned, part.shard)))
+    }
+
+    /// The kind of a life cycle, by its number. Each kind has its share of any part of the numbers, so that loads that are compared, and
+    /// parts that are merged, have the same mix.
+    pub(crate) fn cycle(&self, number: u64) -> Cycle {
+        /// Multiples of this, without what stands before the point, are spread evenly.
+        const GOLDEN: f64 = 0.618_033_988_749_895;
+        let shares: u32 = self.mix.values().sum();
+        let mut left = (number as f64 * GOLDEN).fract() * f64::from(shares);
+        for (cycle, share) in &self.mix {
+            left -= f64::from(*share);
+            if left < 0.0 {
+                return *cycle;
+            }
+        }
+        Cycle::Rejection
+    }
+
+    /// Takes out the limits on changes, which only a comparison can judge.
+    pub fn take_changes(&mut self) -> Vec<Threshold> {
+        self.thresholds.extract_if(.., |threshold| threshold.is_change()).collect()
     }
 
     /// The length of all stages together, except bursts.
@@ -405,6 +484,7 @@ mod tests {
             ("hold: 5s", "{hold: 5s, ramp: 5s}", "ramp"),
             ("hold: 5s", "{burst: 5, rate: 1}", "burst"),
             ("hold: 5s", "{ramp: 5s, kill: true}", "kill"),
+            ("name: x", "name: x\npoll: soon", "poll"),
         ] {
             let error = parsed(&right.replace(from, to)).unwrap_err();
             assert!(
@@ -438,6 +518,31 @@ mod tests {
         let down = Course::Rate { duration: seconds(10), from: 20.0, to: 0.0 };
         assert_eq!(down.due(75), Some(seconds(5)));
         assert_eq!((Course::Burst(3).due(2), Course::Burst(3).due(3)), (Some(seconds(0)), None));
+    }
+
+    #[test]
+    fn parts_have_together_what_the_whole_has() {
+        let text = "name: x\ncallers: 16\nvolumes: 21\npublished: 10\nmix: {volume: 3, list: 1, pod: 2}\nstages:\n- {burst: 1003}\n";
+        let whole = parsed(text).unwrap();
+        let part = |index| {
+            let shard = Shard::new(index, 10).unwrap();
+            whole.clone().part(Part { shard, meeting_dir: None }).unwrap()
+        };
+        let parts: Vec<Workload> = (1..=10).map(part).collect();
+        let sum = |of: fn(&Workload) -> u32| parts.iter().map(of).sum::<u32>();
+        assert_eq!([sum(|one| one.volumes), sum(|one| one.published), sum(|one| one.callers)], [21, 10, 16]);
+        let course = whole.stages[0].course;
+        let mut numbers: Vec<u64> = parts
+            .iter()
+            .flat_map(|part| (0..part.planned(course).unwrap()).map(|own| part.number(own)))
+            .collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..1_003).collect::<Vec<_>>());
+        let volumes = numbers.iter().filter(|number| whole.cycle(**number) == Cycle::Volume).count();
+        assert!((499..=504).contains(&volumes), "half of them: {volumes}");
+        let error = Workload { published: 9, ..whole }
+            .part(Part { shard: Shard::new(1, 10).unwrap(), meeting_dir: None });
+        assert!(error.unwrap_err().contains("published"));
     }
 
     #[test]
