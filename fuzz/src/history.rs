@@ -99,7 +99,7 @@ fn call(what: u8) -> Call {
 }
 
 fn answer(toy: &mut Toy, call: &Call, answered: u8) -> Answer<Response> {
-    let told = match answered % 32 {
+    let answer = match answered % 32 {
         // The call had no effect, or its caller does not know.
         0 => return Answer::Unknown,
         1 => return Answer::Refused(Code::Aborted),
@@ -110,10 +110,10 @@ fn answer(toy: &mut Toy, call: &Call, answered: u8) -> Answer<Response> {
         3 => Answer::Refused(Code::NotFound),
         4 => Answer::Refused(Code::FailedPrecondition),
         5 => Answer::Refused(Code::AlreadyExists),
-        6 if matches!((&told, call), (Answer::Refused(_), Call::Volume(call)) if call.subject().id().is_some()) => {
+        6 if matches!((&answer, call), (Answer::Refused(_), Call::Volume(call)) if call.subject().id().is_some()) => {
             ok()
         }
-        _ => told,
+        _ => answer,
     }
 }
 

@@ -371,7 +371,7 @@ named! {
     ListVolumesPanicsOnNumericToken, "list-volumes-panics-on-numeric-token", "a token that is a number panics";
     ListVolumesRepeatsFirstEntry, "list-volumes-repeats-first-entry", "later pages list their first entry twice";
     ListVolumesSkipsLastOfPage, "list-volumes-skips-last-of-page", "the last entry of each page but the last is lost";
-    ListVolumesStaleCapacity, "list-volumes-stale-capacity", "entries tell half the capacity";
+    ListVolumesStaleCapacity, "list-volumes-stale-capacity", "entries have half the capacity";
     ListVolumesTokenOnLastPage, "list-volumes-token-on-last-page", "the last page has a next_token";
     ListVolumesZeroMaxMeansOne, "list-volumes-zero-max-means-one", "max_entries of 0 returns a single entry";
 
@@ -379,10 +379,10 @@ named! {
     GetCapacityUnimplemented, "get-capacity-unimplemented", "GetCapacity answers UNIMPLEMENTED although it is mandatory or advertised";
     GetCapacityConstant, "get-capacity-constant", "the capacity is that of the whole storage, whatever is in use or asked";
     GetCapacityFails, "get-capacity-fails", "GetCapacity answers INTERNAL";
-    GetCapacityHidesSizeLimits, "get-capacity-hides-size-limits", "minimum and maximum volume size are not told";
-    GetCapacityIgnoresCapabilities, "get-capacity-ignores-capabilities", "the capacity is told for unsupported capabilities";
-    GetCapacityIgnoresParameters, "get-capacity-ignores-parameters", "the capacity is told for unknown parameters";
-    GetCapacityIgnoresTopology, "get-capacity-ignores-topology", "the capacity is told for all topologies";
+    GetCapacityHidesSizeLimits, "get-capacity-hides-size-limits", "the minimum and maximum volume size are not reported";
+    GetCapacityIgnoresCapabilities, "get-capacity-ignores-capabilities", "the capacity is reported for unsupported capabilities";
+    GetCapacityIgnoresParameters, "get-capacity-ignores-parameters", "the capacity is reported for unknown parameters";
+    GetCapacityIgnoresTopology, "get-capacity-ignores-topology", "the capacity is reported for all topologies";
     GetCapacityMaximumNegative, "get-capacity-maximum-negative", "maximum_volume_size is negative";
     GetCapacityMaximumTooSmall, "get-capacity-maximum-too-small", "maximum_volume_size is below what can be made";
     GetCapacityMinimumAboveMaximum, "get-capacity-minimum-above-maximum", "minimum_volume_size exceeds maximum_volume_size";
@@ -427,11 +427,11 @@ named! {
 
     // The Snapshot message, whichever RPC returns it.
     SnapshotFrom1970, "snapshot-from-1970", "creation_time is set, but never to anything";
-    SnapshotGroupIdMissing, "snapshot-group-id-missing", "members of a group do not tell their group_snapshot_id";
+    SnapshotGroupIdMissing, "snapshot-group-id-missing", "members of a group have no group_snapshot_id";
     SnapshotIdFromSource, "snapshot-id-from-source", "snapshot_id is made from the source, so that all its snapshots share it";
     SnapshotNeverReady, "snapshot-never-ready", "ready_to_use is false for ever";
     SnapshotSizeNegative, "snapshot-size-negative", "size_bytes is negative";
-    SnapshotTopologyElsewhere, "snapshot-topology-elsewhere", "a snapshot is told to be usable from another place than it is";
+    SnapshotTopologyElsewhere, "snapshot-topology-elsewhere", "a snapshot is reported to be usable from another place than it is";
     SnapshotTopologyEmptyEntry, "snapshot-topology-empty-entry", "accessible_topology of a snapshot has an entry without segments";
     SnapshotTopologyKeyInvalid, "snapshot-topology-key-invalid", "a topology key of a snapshot has two slashes";
     SnapshotWithoutCreationTime, "snapshot-without-creation-time", "creation_time is missing";
@@ -499,8 +499,8 @@ named! {
     ControllerExpandAcceptsEmptyRange, "controller-expand-accepts-empty-range", "a capacity_range with both bounds zero is accepted";
     ControllerExpandAcceptsMissingRange, "controller-expand-accepts-missing-range", "a missing capacity_range is accepted";
     ControllerExpandAcceptsNegativeSize, "controller-expand-accepts-negative-size", "negative sizes are accepted";
-    ControllerExpandAnswersOldSize, "controller-expand-answers-old-size", "the reply tells the size before the expansion";
-    ControllerExpandAnswersZero, "controller-expand-answers-zero", "the reply tells no size";
+    ControllerExpandAnswersOldSize, "controller-expand-answers-old-size", "the reply has the size before the expansion";
+    ControllerExpandAnswersZero, "controller-expand-answers-zero", "the reply has no size";
     ControllerExpandChangesNothing, "controller-expand-changes-nothing", "OK is answered but the volume keeps its size";
     ControllerExpandDemandsCapability, "controller-expand-demands-capability", "a missing volume_capability is rejected";
     ControllerExpandEmptyIdAsNotFound, "controller-expand-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
@@ -526,7 +526,7 @@ named! {
     ControllerGetVolumeOmitsPublishedNodes, "controller-get-volume-omits-published-nodes", "published_node_ids is empty";
     ControllerGetVolumeOmitsStatus, "controller-get-volume-omits-status", "the reply has no status";
     ControllerGetVolumeOtherId, "controller-get-volume-other-id", "another volume_id is returned than was asked";
-    ControllerGetVolumeStaleCapacity, "controller-get-volume-stale-capacity", "half the capacity is told";
+    ControllerGetVolumeStaleCapacity, "controller-get-volume-stale-capacity", "half the capacity is reported";
     ControllerGetVolumeUnknownOk, "controller-get-volume-unknown-ok", "an unknown volume is OK";
     ControllerGetVolumeWithoutVolume, "controller-get-volume-without-volume", "the reply has no volume";
 
@@ -555,7 +555,7 @@ named! {
     ControllerListVolumeHealthListsHealthy, "controller-list-volume-health-lists-healthy", "volumes that nothing is wrong with are listed, too";
     ControllerListVolumeHealthLosesPageEnds, "controller-list-volume-health-loses-page-ends", "volumes that nothing is wrong with are listed, too, and after each page one entry is left out";
     ControllerListVolumeHealthNeverSetsNextToken, "controller-list-volume-health-never-sets-next-token", "only the first page can be had";
-    ControllerListVolumeHealthOtherReasons, "controller-list-volume-health-other-reasons", "the reasons are others than those that ControllerGetVolumeHealth tells";
+    ControllerListVolumeHealthOtherReasons, "controller-list-volume-health-other-reasons", "the reasons are others than those that ControllerGetVolumeHealth reports";
     ControllerListVolumeHealthRefusesItsTokens, "controller-list-volume-health-refuses-its-tokens", "a next_token is ABORTED when it comes back";
     ControllerListVolumeHealthTokenOnLastPage, "controller-list-volume-health-token-on-last-page", "the last page has a next_token";
     ControllerListVolumeHealthTwoEntries, "controller-list-volume-health-two-entries", "each volume is listed twice, as if the others were gone";
@@ -565,13 +565,13 @@ named! {
     ControllerGetVolumeHealthAnswersLastAsked, "controller-get-volume-health-answers-last-asked", "the reply is about the volume that was asked about before";
     ControllerGetVolumeHealthChangesReasons, "controller-get-volume-health-changes-reasons", "a number that counts up is part of each reason";
     ControllerGetVolumeHealthEmptyIdAsNotFound, "controller-get-volume-health-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
-    ControllerGetVolumeHealthForgets, "controller-get-volume-health-forgets", "what is wrong with a volume is told once";
-    ControllerGetVolumeHealthInaccessibleWhenUsed, "controller-get-volume-health-inaccessible-when-used", "a volume that is published on a node is told to be inaccessible";
-    ControllerGetVolumeHealthKeepsIll, "controller-get-volume-health-keeps-ill", "what was wrong with a volume once is told for ever";
+    ControllerGetVolumeHealthForgets, "controller-get-volume-health-forgets", "each problem of a volume is reported once";
+    ControllerGetVolumeHealthInaccessibleWhenUsed, "controller-get-volume-health-inaccessible-when-used", "a volume that is published on a node is reported as inaccessible";
+    ControllerGetVolumeHealthKeepsIll, "controller-get-volume-health-keeps-ill", "a problem that a volume had once is reported for ever";
     ControllerGetVolumeHealthOtherId, "controller-get-volume-health-other-id", "another volume_id is returned than was asked";
     ControllerGetVolumeHealthRefusesUnpublished, "controller-get-volume-health-refuses-unpublished", "a volume that is not published is NOT_FOUND";
     ControllerGetVolumeHealthUnknownOk, "controller-get-volume-health-unknown-ok", "an unknown volume is OK, and well";
-    ControllerGetVolumeHealthWarnsOfNew, "controller-get-volume-health-warns-of-new", "a volume that was never used is told to be degraded";
+    ControllerGetVolumeHealthWarnsOfNew, "controller-get-volume-health-warns-of-new", "a volume that was never used is reported as degraded";
     ControllerGetVolumeHealthWithoutHealth, "controller-get-volume-health-without-health", "the reply has no volume_health";
 
     // GroupControllerGetCapabilities.
@@ -602,8 +602,8 @@ named! {
     GroupSnapshotIgnoresMemberMismatch, "group-snapshot-ignores-member-mismatch", "snapshot_ids of another group are accepted";
     GroupSnapshotMemberMismatchAsInternal, "group-snapshot-member-mismatch-as-internal", "snapshot_ids of another group are INTERNAL";
     GroupSnapshotMembersClaimReady, "group-snapshot-members-claim-ready", "members say that they are ready, and are not for those who want to use them";
-    GroupSnapshotMembersOfOtherGroup, "group-snapshot-members-of-other-group", "members tell another group_snapshot_id";
-    GroupSnapshotMembersWithoutGroup, "group-snapshot-members-without-group", "members tell no group_snapshot_id";
+    GroupSnapshotMembersOfOtherGroup, "group-snapshot-members-of-other-group", "members have another group_snapshot_id";
+    GroupSnapshotMembersWithoutGroup, "group-snapshot-members-without-group", "members have no group_snapshot_id";
     GroupSnapshotNeverReady, "group-snapshot-never-ready", "ready_to_use of the group is false for ever";
     GroupSnapshotReadyTooEarly, "group-snapshot-ready-too-early", "the group is ready although a member is not";
     GroupSnapshotWithoutCreationTime, "group-snapshot-without-creation-time", "creation_time is missing";
@@ -639,7 +639,7 @@ named! {
     GetMetadataDeltaAcceptsEmptyTargetId, "get-metadata-delta-accepts-empty-target-id", "a missing target_snapshot_id is an empty stream";
     GetMetadataDeltaAnswersNothing, "get-metadata-delta-answers-nothing", "the delta lists no changed blocks";
     GetMetadataDeltaEmptyIdAsNotFound, "get-metadata-delta-empty-id-as-not-found", "missing snapshot ids are NOT_FOUND";
-    GetMetadataDeltaMissesFirstBlock, "get-metadata-delta-misses-first-block", "a change at the very beginning of the volume is not told";
+    GetMetadataDeltaMissesFirstBlock, "get-metadata-delta-misses-first-block", "a change at the very beginning of the volume is left out";
     GetMetadataDeltaMixesVolumes, "get-metadata-delta-mixes-volumes", "snapshots of different volumes are compared";
     GetMetadataDeltaUnknownOk, "get-metadata-delta-unknown-ok", "an unknown snapshot is an empty stream";
     GetMetadataDeltaUntrackedAsInternal, "get-metadata-delta-untracked-as-internal", "changed blocks are not tracked, which is INTERNAL";
@@ -751,7 +751,7 @@ named! {
     NodeGetVolumeStatsEmpty, "node-get-volume-stats-empty", "the answer is empty although GET_VOLUME_STATS is advertised";
     NodeGetVolumeStatsEmptyIdAsNotFound, "node-get-volume-stats-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     NodeGetVolumeStatsHangs, "node-get-volume-stats-hangs", "NodeGetVolumeStats never answers";
-    NodeGetVolumeStatsIgnoresPath, "node-get-volume-stats-ignores-path", "statistics are told for paths where the volume is not";
+    NodeGetVolumeStatsIgnoresPath, "node-get-volume-stats-ignores-path", "statistics are returned for paths where the volume is not";
     NodeGetVolumeStatsMissingPathAsNotFound, "node-get-volume-stats-missing-path-as-not-found", "a missing volume_path is NOT_FOUND";
     NodeGetVolumeStatsOmitsCondition, "node-get-volume-stats-omits-condition", "volume_condition is missing";
     NodeGetVolumeStatsPanicsOnInlineIds, "node-get-volume-stats-panics-on-inline-ids", "an id as kubelet makes them for inline volumes panics";
@@ -769,7 +769,7 @@ named! {
     // NodeExpandVolume.
     NodeExpandVolumeUnimplemented, "node-expand-volume-unimplemented", "NodeExpandVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     NodeExpandAcceptsAnySize, "node-expand-accepts-any-size", "sizes beyond the volume are granted";
-    NodeExpandAnswersWrongSize, "node-expand-answers-wrong-size", "the reply tells half the size";
+    NodeExpandAnswersWrongSize, "node-expand-answers-wrong-size", "the reply has half the size";
     NodeExpandDemandsStagingPath, "node-expand-demands-staging-path", "a missing staging_target_path is rejected";
     NodeExpandEmptyIdAsNotFound, "node-expand-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     NodeExpandFailsOnDevices, "node-expand-fails-on-devices", "a volume that is a device is taken for a file system";
@@ -808,7 +808,7 @@ named! {
     NodeGetVolumeHealthDemandsPaths, "node-get-volume-health-demands-paths", "a missing path is rejected";
     NodeGetVolumeHealthEmptyIdAsNotFound, "node-get-volume-health-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     NodeGetVolumeHealthIgnoresLostPath, "node-get-volume-health-ignores-lost-path", "a volume whose target path is gone is well";
-    NodeGetVolumeHealthInaccessibleWhenUsed, "node-get-volume-health-inaccessible-when-used", "a volume that is published is told to be inaccessible";
+    NodeGetVolumeHealthInaccessibleWhenUsed, "node-get-volume-health-inaccessible-when-used", "a volume that is published is reported as inaccessible";
     NodeGetVolumeHealthMakesPaths, "node-get-volume-health-makes-paths", "a path that does not exist is made";
     NodeGetVolumeHealthNeverIll, "node-get-volume-health-never-ill", "nothing is ever wrong with a volume";
     NodeGetVolumeHealthOtherId, "node-get-volume-health-other-id", "another volume_id is returned than was asked";
@@ -823,17 +823,17 @@ named! {
     NodeGetStorageHealthUnimplemented, "node-get-storage-health-unimplemented", "NodeGetStorageHealth answers UNIMPLEMENTED although it is mandatory or advertised";
     NodeGetStorageHealthNeedsAVolume, "node-get-storage-health-needs-a-volume", "as long as no volume is in use on the node, the call is FAILED_PRECONDITION";
     NodeGetStorageHealthNeverIll, "node-get-storage-health-never-ill", "nothing is ever wrong with the storage";
-    NodeGetStorageHealthUnreachable, "node-get-storage-health-unreachable", "the storage is told to be unreachable although its volumes work";
+    NodeGetStorageHealthUnreachable, "node-get-storage-health-unreachable", "the storage is reported as unreachable although its volumes work";
 
     // Health, whichever RPC returns it.
-    StorageHealthEntryTwice, "storage-health-entry-twice", "each thing that is wrong with the storage is told twice";
+    StorageHealthEntryTwice, "storage-health-entry-twice", "each problem of the storage is reported twice";
     StorageHealthReasonEmpty, "storage-health-reason-empty", "the storage is degraded for no reason";
     StorageHealthReasonInWords, "storage-health-reason-in-words", "the reason why the storage is degraded is a sentence";
     StorageHealthReasonTooLong, "storage-health-reason-too-long", "the reason why the storage is degraded has more than 128 bytes";
     StorageHealthStatusUnknown, "storage-health-status-unknown", "what is wrong with the storage has no status";
-    VolumeHealthEntryTwice, "volume-health-entry-twice", "each thing that is wrong with a volume is told twice";
+    VolumeHealthEntryTwice, "volume-health-entry-twice", "each problem of a volume is reported twice";
     VolumeHealthFloods, "volume-health-floods", "seventeen things are wrong with each volume";
-    VolumeHealthIdMissing, "volume-health-id-missing", "health is told of a volume without volume_id";
+    VolumeHealthIdMissing, "volume-health-id-missing", "health is reported for a volume without volume_id";
     VolumeHealthMessageTooLong, "volume-health-message-too-long", "the message of what is wrong with a volume has more than 128 bytes";
     VolumeHealthReasonEmpty, "volume-health-reason-empty", "each volume is degraded for no reason";
     VolumeHealthReasonInWords, "volume-health-reason-in-words", "the reason why a volume is degraded is a sentence";

@@ -55,7 +55,7 @@ quirks! {
     NodeExpandUnknownSize, "node-expand-unknown-size", "NodeExpandVolume reports 0 bytes", "NODE-EXPAND-019";
 
     // Time.
-    CreationTimesVague, "creation-times-vague", "the creation time of a snapshot is told with other fractions of a second each time", "MSG-SNAPSHOT-007";
+    CreationTimesVague, "creation-times-vague", "the creation time of a snapshot is returned with other fractions of a second each time", "MSG-SNAPSHOT-007";
     SnapshotsReadyAfterPolls, "snapshots-ready-after-polls", "a snapshot is ready once it was looked at three times", "CTRL-CREATESNAP-009";
     SnapshotsReadyAfterTime, "snapshots-ready-after-time", "a snapshot is ready after half a second", "CTRL-CREATESNAP-009";
     BackgroundDeletion, "background-deletion", "a deleted volume is still listed, or said to be busy as a source, three times", "CTRL-LISTVOL-003";
@@ -71,7 +71,7 @@ quirks! {
     StartAfterTokens, "start-after-tokens", "page tokens are ids to start after, so every string is one", "CTRL-LISTVOL-022";
     SmallPages, "small-pages", "no page has more than two entries", "CTRL-LISTVOL-007";
     SurplusPublishedNodes, "surplus-published-nodes", "published_node_ids names a node that is not attached", "CTRL-LISTVOL-014";
-    ContentSourceLeftOut, "content-source-left-out", "the reply does not tell the content source", "MSG-VOLUME-013";
+    ContentSourceLeftOut, "content-source-left-out", "the reply has no content source", "MSG-VOLUME-013";
     ConfirmedWithoutMaps, "confirmed-without-maps", "confirmed holds capabilities only", "CTRL-VALIDATE-011";
 
     // Topology.
@@ -96,6 +96,6 @@ quirks! {
     VariableLengthMetadata, "variable-length-metadata", "block metadata come as ranges of different lengths", "META-FORMAT-005";
     EmptyMetadataMessages, "empty-metadata-messages", "streams of block metadata contain messages without tuples", "META-ALLOC-015";
     FewerMetadataThanAsked, "fewer-metadata-than-asked", "no message carries more than three tuples", "META-ALLOC-007";
-    DeltasOfWholeVolumes, "deltas-of-whole-volumes", "GetMetadataDelta tells unchanged blocks too", "META-DELTA-002";
+    DeltasOfWholeVolumes, "deltas-of-whole-volumes", "GetMetadataDelta lists unchanged blocks, too", "META-DELTA-002";
     ChangeTrackingOff, "change-tracking-off", "GetMetadataDelta is FAILED_PRECONDITION", "META-DELTA-021";
 }

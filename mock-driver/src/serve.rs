@@ -226,7 +226,7 @@ impl MockDriver {
         let mut failures = self.failures.lock();
         let failure = failures.get_mut(method).filter(|failure| failure.times > 0)?;
         failure.times -= 1;
-        Some(Status::new(failure.code, format!("{method} fails, as it was told to")))
+        Some(Status::new(failure.code, format!("{method} fails, as configured")))
     }
 
     fn check_secrets<R: Call>(&self, request: &R) -> Result<(), Status> {

@@ -149,8 +149,8 @@ fn what_looks_like_a_template_is_called_one() {
         "DriverInfo:\n  Name: {x}.y\n",
         "DriverInfo: {Name: a, MaxFileSize: ${size}}\n",
     ] {
-        let told = error(text);
-        assert!(told.ends_with("is this a template that was not filled in?"), "{text}: {told}");
+        let message = error(text);
+        assert!(message.ends_with("is this a template that was not filled in?"), "{text}: {message}");
     }
     assert!(!error("DriverInfo: {Name: a\n").contains("template"));
 }

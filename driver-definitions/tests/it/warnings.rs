@@ -72,13 +72,13 @@ SnapshotClass: {FromExistingClassName: '[INSERT CLASS]'}
 ClientNodeName: <node>
 ";
     let found = warnings(text);
-    for told in [
+    for warning in [
         "2:9 ${name} is taken as it stands; is this a template that was not filled in?",
         "4:39 $ROOT is taken as it stands; is this a template that was not filled in?",
         "5:40 [INSERT CLASS] is taken as it stands; is this a template that was not filled in?",
         "6:17 <node> is taken as it stands; is this a template that was not filled in?",
     ] {
-        assert!(found.iter().any(|found| found == told), "{told}: {found:?}");
+        assert!(found.iter().any(|found| found == warning), "{warning}: {found:?}");
     }
 }
 

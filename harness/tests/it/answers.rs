@@ -93,7 +93,7 @@ async fn what_a_failed_call_has_made_is_undone() {
 }
 
 check! {
-    /// Tells cases apart by the code of an answer that never comes.
+    /// Distinguishes cases by the code of an answer that never comes.
     DECIDES_BY_CODE {
         id: "answers/decides-by-code",
         title: "looks at a code",

@@ -11,7 +11,7 @@ use crate::bench::{self, Bench, config, options};
 use crate::process::Mock;
 
 check! {
-    /// Any call that the mock driver can be told to die on.
+    /// Any call that the mock driver can be configured to die on.
     CALLS_LIST_VOLUMES {
         id: "death/list-volumes",
         title: "ListVolumes with max_entries -1 is answered",

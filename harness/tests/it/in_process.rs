@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 /// Long enough for a busy machine; no test waits for it to pass.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A service whose Probe says when it is at work, and works until it is told to answer.
+/// A service whose Probe says when it is at work, and works until the test lets it answer.
 #[derive(Clone, Default)]
 struct Waits {
     at_work: Arc<Notify>,

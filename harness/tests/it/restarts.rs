@@ -213,7 +213,7 @@ check! {
         runs: Finally,
     }
     async |cx| {
-        ensure!(cx.target().info().name.is_empty(), "the driver has told its name before");
+        ensure!(cx.target().info().name.is_empty(), "the driver has returned its name before");
         Ok(())
     }
 }

@@ -171,7 +171,7 @@ pub(crate) async fn get_capacity(
 ) -> Result<GetCapacityResponse, Status> {
     let has = |defect| driver.has(defect);
     if has(Defect::GetCapacityFails) {
-        return Err(Status::internal("the backend does not tell"));
+        return Err(Status::internal("the backend does not report it"));
     }
     let mut request = original.clone();
     if has(Defect::GetCapacityIgnoresCapabilities) {

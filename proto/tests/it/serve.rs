@@ -69,13 +69,13 @@ impl Service<http::Request<Body>> for Authority {
 async fn the_authority_is_localhost() {
     let directory = directory();
     for endpoint in [socket_in(&directory), any_port()] {
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (sender, mut seen) = mpsc::unbounded_channel();
         let listener = bind(&endpoint).await;
         let endpoint = listener.endpoint().clone();
-        tokio::spawn(listener.serve(Routes::new(Authority(tell)), std::future::pending()));
+        tokio::spawn(listener.serve(Routes::new(Authority(sender)), std::future::pending()));
         let channel = dial(&endpoint, LONG).await.unwrap();
         let _ = IdentityClient::new(channel).probe(v1::ProbeRequest {}).await;
-        assert_eq!(told.recv().await.unwrap().as_deref(), Some("localhost"), "{endpoint}");
+        assert_eq!(seen.recv().await.unwrap().as_deref(), Some("localhost"), "{endpoint}");
     }
 }
 

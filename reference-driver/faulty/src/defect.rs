@@ -66,7 +66,7 @@ defects! {
     RestoresLater = "hostpath/restores-later";
     /// A volume made from a snapshot or a volume has neither links nor files whose names begin with a dot.
     CopiesPlainFiles = "hostpath/copies-plain-files";
-    /// A volume made from a snapshot or a volume cannot be staged while another one is, as where a copy cannot be told from its
+    /// A volume made from a snapshot or a volume cannot be staged while another one is, as where a copy cannot be distinguished from its
     /// source.
     RefusesCopiesBesideSource = "hostpath/refuses-copies-beside-source";
     /// A volume made larger from a snapshot has the size of the snapshot.

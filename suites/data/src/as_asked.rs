@@ -173,7 +173,7 @@ check! {
 }
 
 check! {
-    /// Who is told for ever what was there first never learns that a volume is filling up. Where the file system does not show what
+    /// If the first numbers are returned for ever, a user never learns that a volume is filling up. Where the file system does not show what
     /// was written either, as one that compresses, nothing is judged. How old numbers may be, the specification leaves open.
     FOLLOWS {
         id: "data/stats/follows-writes",

@@ -118,9 +118,8 @@ check! {
 }
 
 check! {
-    /// A copy of a file system has the number that tells file systems apart from its source, unless somebody sees to it: XFS and
-    /// Btrfs then refuse to mount one while the other one is mounted. Only who can use each of them alone is blamed, and the source
-    /// beside a volume that is no copy.
+    /// A copy of a file system has the UUID of its source, unless the driver changes it: XFS and Btrfs then refuse to mount one while the
+    /// other one is mounted. The driver is blamed only if each of the two can be used alone, and the source beside a volume that is no copy.
     BESIDE {
         id: "data/copies/beside-source",
         title: "a copy can be used on the node where its source is in use",

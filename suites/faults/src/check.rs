@@ -48,8 +48,8 @@ const HOOKS: Need = Need::Configured(Setting::Faults);
 const PROXY: Need = Need::Configured(Setting::BackendProxy);
 
 check! {
-    /// mkfs, mount, umount, blkid, cp and their like fail, hang and are killed on machines that go wrong. A driver that goes by what they
-    /// say has to tell "no" from "I cannot know": a device that cannot be read is no blank one, and a mount that stays is not gone.
+    /// mkfs, mount, umount, blkid, cp and similar commands fail, hang and are killed on a machine with problems. A driver that relies on
+    /// their answers has to distinguish "no" from "unknown": a device that cannot be read is not blank, and a mount that stays is not gone.
     COMMANDS {
         id: "faults/commands",
         title: "a command that fails, hangs or is killed costs no data and no volume, and the same call is done once it works again",
@@ -125,8 +125,8 @@ check! {
 }
 
 check! {
-    /// A write that fails with EIO, a rename without room, a mount that is busy: what a driver keeps and what it has told others part
-    /// where it does not look at what its calls come to.
+    /// A write fails with EIO, a rename finds no room, a mount is busy. A driver that ignores such a result answers OK for work that it has
+    /// not done.
     SYSTEM_CALLS {
         id: "faults/system-calls",
         title: "a system call that fails or is late costs no data and no volume, and the same call is done once it works again",

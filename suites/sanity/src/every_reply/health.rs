@@ -7,7 +7,7 @@ use csi_proto::Call as _;
 
 use super::{ask, heard, report};
 
-const TOLD: Need =
+const HEALTH_REPORTED: Need =
     any_of(&[Capability::GetVolumeHealth, Capability::ListVolumeHealth, Capability::NodeGetVolumeHealth]);
 
 /// A rule, the message of its violation, and the expected behaviour.
@@ -65,7 +65,7 @@ check! {
         id: "every-reply/health/entries",
         title: "each problem reported for a volume has a status and a reason, and is reported once",
         spec: [req::MSG_HEALTH_001, req::MSG_HEALTH_004, req::MSG_HEALTH_005, req::MSG_HEALTH_007],
-        needs: [TOLD],
+        needs: [HEALTH_REPORTED],
         refuted_by: [
             "volume-health-id-missing",
             "volume-health-status-unknown",
@@ -95,7 +95,7 @@ check! {
         id: "every-reply/health/words",
         title: "the reasons of volume problems are short words in CamelCase, and their messages are short",
         spec: [req::MSG_HEALTH_009, req::MSG_HEALTH_006, req::MSG_HEALTH_017],
-        needs: [TOLD],
+        needs: [HEALTH_REPORTED],
         refuted_by: [
             "volume-health-reason-too-long",
             "volume-health-message-too-long",

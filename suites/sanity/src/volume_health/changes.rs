@@ -28,7 +28,7 @@ async fn damaged(cx: &Cx) -> CheckResult<(String, Problems)> {
 
 check! {
     /// A report that varies without a change causes alerts, and one that never ends is ignored.
-    TOLD {
+    REPORTED {
         id: "volume-health/told",
         title: "an unhealthy volume is reported as such, in the same words as long as it is unhealthy, and not afterwards",
         spec: [req::MSG_HEALTH_011, req::CTRL_GETHEALTH_009],
@@ -223,4 +223,4 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&TOLD, &LISTED, &PAGES, &TOKEN, &STORAGE];
+pub(crate) static CHECKS: &[&Check] = &[&REPORTED, &LISTED, &PAGES, &TOKEN, &STORAGE];

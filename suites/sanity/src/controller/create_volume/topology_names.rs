@@ -56,7 +56,7 @@ check! {
 }
 
 check! {
-    /// The prefix tells an orchestrator which keys belong to which driver.
+    /// The prefix shows an orchestrator which keys belong to which driver.
     ONE_PREFIX {
         id: "controller/create-volume/one-topology-prefix",
         title: "all topology keys of a plugin have the same prefix",
