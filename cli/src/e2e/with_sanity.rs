@@ -116,7 +116,7 @@ impl Reached {
         self.clear(self.name()).await;
     }
 
-    /// The same for runs from this machine that were killed, with their sockets.
+    /// Removes the pods and sockets of earlier runs from this machine that were killed.
     pub(super) async fn clear_after_killed(&self) -> io::Result<()> {
         for entry in std::fs::read_dir(std::env::temp_dir())? {
             let entry = entry?;

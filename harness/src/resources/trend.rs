@@ -167,7 +167,7 @@ mod tests {
         let [growth] = grown[..] else { panic!("{grown:?}") };
         assert_eq!((growth.per_round(), growth.before, growth.after), (1.0, 10, 610));
         assert!(growth.is_again(&growth));
-        // One in fifty, with a look between that saw none.
+        // One round in fifty leaks, and one of the intervals shows no growth.
         assert_eq!(growing(&samples(&[10, 12, 14, 14, 17, 18, 20], Resource::Files)).len(), 1);
     }
 

@@ -227,10 +227,10 @@ fn write_timeline(f: &mut String, report: &CheckReport) -> fmt::Result {
 /// Calls that are left out of the transcript, with the incidents after the last shown one. Earlier incidents make no
 /// sense without the calls around them.
 struct LeftOut<'a> {
-    /// Calls before what happened.
+    /// The number of calls left out before the incidents.
     before: usize,
     incidents: Vec<&'a str>,
-    /// Calls after it.
+    /// The number of calls left out after the incidents.
     hidden: usize,
 }
 

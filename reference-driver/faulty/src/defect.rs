@@ -201,7 +201,7 @@ defects! {
     UnmountsAtStart = "hostpath/unmounts-at-start";
     /// NodeUnpublishVolume does nothing, and answers OK, where the volume was published before the driver started.
     ForgetsPublications = "hostpath/forgets-publications-at-start";
-    /// Nothing is done to stage or publish a volume where that was done before, since the mount is there or went with a reboot.
+    /// NodeStageVolume and NodePublishVolume do nothing where the records say that it was done before, although the mount went with a reboot.
     TrustsRecords = "hostpath/trusts-its-records-after-reboot";
     /// CreateSnapshot makes all writes to its source fail.
     SnapshotBreaksWriter = "hostpath/snapshot-breaks-writer";

@@ -77,7 +77,7 @@ pub struct Axis {
     pub text: fn(f64) -> String,
 }
 
-/// The page.
+/// The page as one HTML document that needs no other file.
 pub fn chart_page(
     kind: &str,
     title: &str,

@@ -98,10 +98,10 @@ check! {
 }
 
 check! {
-    /// Workloads are called off at any time.
+    /// A pod can be deleted while its volume is on the way to it, after any of the calls.
     PARTIAL {
         id: "lifecycle/created-volume/turned-back",
-        title: "a volume can be given back at each step of its way",
+        title: "a volume can be undone and deleted after each step of its life",
         spec: [req::GEN_LIFE_002, req::GEN_LIFE_001],
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: ["node-unstage-keeps-staging"],

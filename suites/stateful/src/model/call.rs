@@ -300,7 +300,7 @@ macro_rules! calls {
         }
 
         impl $calls {
-            /// The RPC, or what workloads do.
+            /// The name of the RPC, or of the step of a workload.
             pub fn method(&self) -> &'static str {
                 match self { $($calls::$call { .. } => calls!(@method $call $($rpc)?),)* }
             }
@@ -484,7 +484,7 @@ impl Call {
         self.subject().map(|subject| subject.name().owner()).into_iter().chain(sources).collect()
     }
 
-    /// The RPC, or what workloads do.
+    /// The name of the RPC, or of the step of a workload.
     pub fn method(&self) -> &'static str {
         match self {
             Call::Volume(call) => call.method(),
