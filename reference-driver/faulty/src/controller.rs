@@ -335,7 +335,8 @@ impl Faults {
                 Defect::MembersHoldFirst
                 | Defect::SnapshotsMissUse
                 | Defect::RepeatedSnapshotCutsAnew
-                | Defect::OverlappingSnapshotsMixUp,
+                | Defect::OverlappingSnapshotsMixUp
+                | Defect::GroupsOneByOne,
             ) => seen.data.instead.get(snapshot).cloned(),
             _ => None,
         }
@@ -442,6 +443,7 @@ impl Faults {
             if self.has(Defect::MembersHoldFirst) {
                 seen.data.instead.insert(second.snapshot_id.clone(), first.snapshot_id.clone());
             }
+            self.take_second_later(&mut seen, second).await;
             self.hurt(Moment::GroupOfFirst, &seen, &first.source_volume_id);
             self.hurt(Moment::GroupOfSecond, &seen, &second.source_volume_id);
             seen.late_members.extend([late]);

@@ -87,6 +87,8 @@ defects! {
     AttachesForWriting = "hostpath/attaches-for-writing";
     /// The second member of a group snapshot holds what is written until it is restored.
     GroupsOverTime = "hostpath/groups-over-time";
+    /// CreateVolumeGroupSnapshot takes the second member a moment after the first one.
+    GroupsOneByOne = "hostpath/group-snapshot-one-by-one";
     /// Volumes that were asked for for writing are mounted for reading only when they are published once more.
     MountsForReadingOnly = "hostpath/mounts-for-reading-only";
     /// Of `mount_flags` only the first is looked at.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_proto::lock::Mutex;
+use csi_proto::v1::Snapshot;
 
 use crate::contents::Contents;
 use crate::data::change;
@@ -503,6 +504,17 @@ impl Faults {
             && let Ok(contents) = Contents::of(Path::new(&target))
         {
             seen.data.at_snapshot.insert(volume.to_owned(), contents);
+        }
+    }
+
+    /// Takes the second member of a group snapshot again, after a moment in which its volume is written to.
+    pub(crate) async fn take_second_later(&self, seen: &mut Seen, second: &Snapshot) {
+        if self.has(Defect::GroupsOneByOne) && !seen.data.instead.contains_key(&second.snapshot_id) {
+            tokio::time::sleep(CALL_TIME).await;
+            self.take_hidden_snapshot(seen, &second.source_volume_id).await;
+            if let Some(later) = seen.data.staged_as.get(&second.source_volume_id).cloned() {
+                seen.data.instead.insert(second.snapshot_id.clone(), later);
+            }
         }
     }
 

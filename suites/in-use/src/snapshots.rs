@@ -142,6 +142,7 @@ check! {
             "hostpath/group-snapshot-stays-frozen",
             "hostpath/group-snapshot-breaks-first-volume",
             "hostpath/groups-over-time",
+            "hostpath/group-snapshot-one-by-one",
             "hostpath/members-hold-first",
         ],
         access: Each,

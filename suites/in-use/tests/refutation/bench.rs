@@ -4,7 +4,7 @@ use std::path::Path;
 
 use csi_faulty_driver::Defect;
 use csi_harness::checks::filter::Filter;
-use csi_harness::checks::registry::Registry;
+use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config, NodeConfig};
 use csi_harness::run::runner::RunOptions;
@@ -69,48 +69,57 @@ fn needs_process(defect: Option<Defect>, is_wanted: impl Fn(&str) -> bool) -> bo
     }
 }
 
+/// A suite and the driver on which it is run.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) suite: Suite,
+    pub(crate) backend: Backend,
+    pub(crate) defect: Option<Defect>,
+    /// True for a driver in a process of its own.
+    pub(crate) is_a_process: bool,
+}
+
 /// Runs the checks that are wanted; where this machine cannot, it prints that it does not.
 pub(crate) fn play(
     backend: Backend,
     defect: Option<Defect>,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Option<Run>, Failed> {
+    let setup = Setup { suite: SUITE, backend, defect, is_a_process: needs_process(defect, &is_wanted) };
     let play = async |root: &Path| {
-        if needs_process(defect, &is_wanted) && !hostpath::can_be_watched().await {
+        if setup.is_a_process && !hostpath::can_be_watched().await {
             return Ok(None);
         }
-        play_in(root, backend, defect, &is_wanted).await.map(Some)
+        setup.play_in(root, &is_wanted).await.map(Some)
     };
     hostpath::in_directory(play).transpose().map(Option::flatten)
 }
 
-async fn play_in(
-    root: &Path,
-    backend: Backend,
-    defect: Option<Defect>,
-    is_wanted: impl Fn(&str) -> bool,
-) -> Result<Run, Failed> {
-    let backend_flag = format!("--backend={}", backend.name());
-    let other_node = format!("--node-endpoint={OTHER_NODE}={}", hostpath::endpoint_of(root, OTHER_NODE));
-    // The nodes of this driver share all volumes, and have no topology.
-    let flags = [&FLAGS[..], &[&backend_flag, &other_node, "--enable-topology=false"]].concat();
-    let driver = match needs_process(defect, &is_wanted) {
-        true => hostpath::child(root, &flags, defect)?,
-        false => hostpath::driver(root, &flags, defect),
-    };
-    let mut config = config(root, backend);
-    if defect.is_some() {
-        config.time_limits.settle_ms = Some(SETTLES_MS);
-        config.time_limits.stall_ms = STALL_MS;
-        config.effort.budget_ms = Some(BUDGET_MS);
+impl Setup {
+    /// Runs the checks that are wanted on a driver that keeps its files in a directory.
+    pub(crate) async fn play_in(self, root: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Run, Failed> {
+        let backend_flag = format!("--backend={}", self.backend.name());
+        let other_node = format!("--node-endpoint={OTHER_NODE}={}", hostpath::endpoint_of(root, OTHER_NODE));
+        // The nodes of this driver share all volumes, and have no topology.
+        let flags = [&FLAGS[..], &[&backend_flag, &other_node, "--enable-topology=false"]].concat();
+        let driver = match self.is_a_process {
+            true => hostpath::child(root, &flags, self.defect)?,
+            false => hostpath::driver(root, &flags, self.defect),
+        };
+        let mut config = config(root, self.backend);
+        if self.defect.is_some() {
+            config.time_limits.settle_ms = Some(SETTLES_MS);
+            config.time_limits.stall_ms = STALL_MS;
+            config.effort.budget_ms = Some(BUDGET_MS);
+        }
+        let target = Target::connect_to(driver.clone(), config).await?;
+        let registry = Registry::new([self.suite]);
+        let mut plan = registry.select(&Filter::default(), &target.config().access_types);
+        plan.retain(|planned| is_wanted(&planned.check.id));
+        let run = Run::of(target, plan, options(registry, self.defect)).await;
+        driver.leave().await?;
+        run.check_wording()
     }
-    let target = Target::connect_to(driver.clone(), config).await?;
-    let registry = Registry::new([SUITE]);
-    let mut plan = registry.select(&Filter::default(), &target.config().access_types);
-    plan.retain(|planned| is_wanted(&planned.check.id));
-    let run = Run::of(target, plan, options(registry, defect)).await;
-    driver.leave().await?;
-    run.check_wording()
 }
 
 fn config(root: &Path, backend: Backend) -> Config {

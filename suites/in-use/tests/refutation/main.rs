@@ -5,6 +5,7 @@
 //! matrix of checks and defects anew; with `MATRIX=1/1` the matrix is compared.
 
 mod bench;
+mod frozen;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
         trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
     }
     trials.push(libtest_mimic::Trial::test("a-failure-shows-a-time-line", a_failure_shows_a_time_line));
-    trials.push(libtest_mimic::Trial::test("a-frozen-file-system-is-thawed", a_frozen_file_system_is_thawed));
+    trials.extend(frozen::trials());
     trials.extend(matrix().trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -87,20 +88,6 @@ fn a_failure_shows_a_time_line() -> Result<(), Failed> {
         None if text.matches(" durable\n").count() <= 2 * ROWS_MAX => Ok(()),
         None => Err(Failed::from(format!("too many writes are shown:\n{text}"))),
         Some(missing) => Err(Failed::from(format!("{missing:?} is missing:\n{text}"))),
-    }
-}
-
-/// A driver that leaves a file system frozen is blamed for that. The run thaws it, so that no process is left that waits for it.
-fn a_frozen_file_system_is_thawed() -> Result<(), Failed> {
-    let check = "in-use/create-snapshot";
-    let defect = Some(Defect::SnapshotLeavesFrozen);
-    let Some(played) = bench::play(Backend::Images, defect, |id| id == check)? else { return Ok(()) };
-    let text = played.stories_of(check).join("\n");
-    let left: Vec<String> = played.left().collect();
-    match (text.contains(", and has not ended, since the file system is frozen"), left.as_slice()) {
-        (true, []) => Ok(()),
-        (false, _) => Err(Failed::from(format!("the freeze is not named:\n{text}"))),
-        (true, left) => Err(Failed::from(left.join("\n"))),
     }
 }
 
