@@ -16,7 +16,7 @@ use crate::repeat::Repeat;
 use crate::run::{self, open_reports, terminal};
 use crate::suites;
 
-/// Tells the run that the reports are of, and writes reports on it.
+/// Describes the run that the reports are of, and writes reports on it.
 pub(crate) fn merge(args: &MergeArgs, repeat: &Repeat) -> Result<Exit, Error> {
     let files = files(&args.reports)?;
     let loads = files.iter().map(|path| Report::read(path)).collect::<Result<Vec<_>, _>>()?;

@@ -78,13 +78,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // A server that has ended already cannot be killed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What was measured.
+/// The measurements of one way to call a server.
 #[derive(Clone, Copy)]
 struct Measured {
     per_second: f64,

@@ -1,5 +1,5 @@
 //! The comparison of two loads, or of several rounds of each: how much longer or shorter calls take, with the interval in which the change
-//! lies. Slices of time are drawn anew many times (a bootstrap): calls in one slice depend on each other, since a busy moment slows all of
+//! lies. Slices of time are drawn at random many times (a bootstrap): calls in one slice depend on each other, since a busy moment slows all of
 //! them, so that a single call proves less than it seems to.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use crate::recorder::{Series, Slice};
 use crate::report::Report;
 use crate::threshold::{Metric, Threshold, Time};
 
-/// The number of times that slices are drawn anew.
+/// The number of times that slices are drawn at random.
 const DRAWS: usize = 1_000;
 /// The part of the draws that lies outside of the interval at each of its ends, so that the interval has 99 %.
 const OUTSIDE: f64 = 0.005;
@@ -139,7 +139,7 @@ impl Comparison {
                 Some((low, high)) => [low, high].map(|end| format!("{end:.2}")),
                 None => Default::default(),
             };
-            // As below.
+            // Nothing can go wrong while a text is written to.
             let _ = writeln!(
                 text,
                 "{},{},{:.3},{:.3},{:.2},{low},{high},{}",
@@ -189,7 +189,7 @@ impl Comparison {
         );
         for change in &self.changes {
             let [before, after] = [change.before, change.after].map(|value| change.metric.shown(value));
-            // As above.
+            // Nothing can go wrong while a text is written to.
             let _ = writeln!(
                 text,
                 "| {} | {} | {before} | {after} | {} |",
@@ -343,7 +343,7 @@ impl Pair {
 }
 
 impl Side {
-    /// The number of calls of each time, in slices that were drawn anew from each stage of these rounds.
+    /// The number of calls of each time, in slices that are drawn at random from each stage of these rounds. A slice may be drawn twice.
     fn drawn(&self, rounds: &[usize], times: usize, rng: &mut fastrand::Rng) -> Vec<u64> {
         let mut calls = vec![0; times];
         for stage in rounds.iter().flat_map(|round| &self.rounds[*round]).filter(|stage| !stage.is_empty()) {
