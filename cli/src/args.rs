@@ -485,6 +485,9 @@ pub(crate) struct LoadArgs {
     /// together
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "shard", help_heading = LOAD)]
     pub(crate) meeting_dir: Option<PathBuf>,
+    /// Serve the measurements while the load runs, for Prometheus: an address and a port, such as 127.0.0.1:9090
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "against", help_heading = LOAD)]
+    pub(crate) metrics: Option<std::net::SocketAddr>,
     /// Write the measurements, or with --against the comparison: json=FILE for programs, csv=FILE for spreadsheets, html=FILE for a page
     /// with charts; repeatable. The verdict is in --report
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath, help_heading = LOAD)]

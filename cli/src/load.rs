@@ -2,6 +2,7 @@
 
 mod against;
 mod chart;
+mod metrics;
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
 use crate::run;
+use crate::stop::say;
 
 /// The load where the user names none.
 const PRESET: &str = "smoke";
@@ -37,6 +39,7 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
         against,
         rounds,
         meeting_dir,
+        metrics,
         results,
         target,
         volume,
@@ -85,6 +88,10 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
         return against::load(args, config, (command, rounds), &workload, files, &repeat);
     }
     let measured = Results::default();
+    let server = metrics.map(|address| metrics::Server::start(address, measured.clone())).transpose()?;
+    if let Some(server) = &server {
+        say(&format!("metrics at http://{}/metrics", server.address));
+    }
     let (suite, name) = (suite(&workload, &measured), workload.name);
     let shown = (measured.clone(), name.clone());
     let shown = move || summary(&shown.0.report(&shown.1));

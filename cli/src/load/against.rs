@@ -81,6 +81,8 @@ pub(super) fn load(
 /// The driver that the command starts. It has the settings of the first one, except for those that say where that one is and what it has.
 fn other(args: &RunArgs, endpoint: String, command: String) -> Result<Side, Error> {
     let mut args = args.clone();
+    // The file is for the output of one driver.
+    args.output.driver_log = None;
     args.target = TargetArgs {
         endpoint: Some(endpoint),
         driver_command: Some(command),

@@ -10,7 +10,7 @@ const LEFT: f64 = 72.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 32.0;
-/// Lines in one chart: no more can be told apart.
+/// The most lines in one chart that can be distinguished.
 pub const LINES_MAX: usize = 6;
 /// Marks at an axis.
 const MARKS: usize = 4;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use csi_harness::client::session::CallObserver;
@@ -322,6 +323,9 @@ impl Load {
     }
 
     async fn group(&self, caller: &mut Caller) -> CheckResult {
+        if !self.fleet.groups.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let members = [self.fleet.any(&mut caller.rng), self.fleet.any(&mut caller.rng)];
         let ids: BTreeSet<&str> =
             members.iter().flatten().map(|held| held.volume.volume.id.as_str()).collect();
@@ -331,10 +335,13 @@ impl Load {
         let rpc = v1::CreateVolumeGroupSnapshotRequest::RPC;
         // A driver need not have all volumes in one group, so that a rejection proves nothing.
         let made = self.send(caller, rpc, None, || cx.create_group_snapshot(request.clone())).await;
-        if let Some(group) = made {
-            let rpc = v1::DeleteVolumeGroupSnapshotRequest::RPC;
-            self.send(caller, rpc, Some(""), || cx.delete_group_snapshot(&group)).await;
-        }
+        let Some(group) = made else {
+            // More tries would only keep callers waiting.
+            self.fleet.groups.store(false, Ordering::Relaxed);
+            return Ok(());
+        };
+        let rpc = v1::DeleteVolumeGroupSnapshotRequest::RPC;
+        self.send(caller, rpc, Some(""), || cx.delete_group_snapshot(&group)).await;
         Ok(())
     }
 

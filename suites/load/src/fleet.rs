@@ -1,7 +1,7 @@
 //! The volumes that are there while the stages run: created before them, checked and deleted after them.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use csi_harness::config::AccessType;
@@ -51,6 +51,8 @@ pub(crate) struct Fleet {
     published: Mutex<Vec<Held>>,
     /// Ids of all volumes that are held and of which nothing is in doubt.
     ids: Mutex<BTreeSet<String>>,
+    /// True until a group snapshot could not be made.
+    pub(crate) groups: AtomicBool,
     malformed: Vec<Request>,
     accepted: Mutex<BTreeSet<usize>>,
 }
@@ -82,6 +84,7 @@ impl Fleet {
             idle: Mutex::default(),
             published: Mutex::default(),
             ids: Mutex::default(),
+            groups: AtomicBool::new(true),
             malformed,
             accepted: Mutex::default(),
         })

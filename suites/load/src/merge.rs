@@ -116,7 +116,7 @@ fn stage(parts: &[&StageEntry]) -> StageEntry {
         for stage in parts {
             for entry in stage.rpcs.iter().filter(|entry| entry.rpc == rpc) {
                 let mut series = entry.series();
-                // Where a stage takes longer, two slices become one, again and again.
+                // A part whose stage took longer has longer slices: each time, two became one.
                 let mut length = stage.slice_seconds;
                 while length > 0.0 && length * 1.5 < slice_seconds {
                     series.halve();

@@ -121,7 +121,7 @@ impl Series {
             self.windows.resize_with(WINDOWS, histogram);
         }
         if let Some(window) = self.windows.get_mut(window) {
-            // As above.
+            // The histogram grows with the time, which has a limit.
             let _ = window.record(microseconds(took));
         }
     }

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_on_once_it_was_dropped() {
+    fn work_that_was_dropped_has_stopped() {
         let steps = Arc::new(Mutex::new(0_u64));
         let endless = |steps: Arc<Mutex<u64>>| {
             let work = async move {
