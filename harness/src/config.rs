@@ -19,6 +19,7 @@ use tonic::async_trait;
 use self::profile::{FlakyResult, Profile};
 use crate::protocol::capability::Capability;
 use crate::protocol::version::CsiVersion;
+use crate::text::suggest::did_you_mean;
 
 /// Longest time that can be set: 24 hours.
 const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
@@ -340,7 +341,19 @@ pub fn parse_yaml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Re
     // No excerpt of the file with an error: the lines around it may hold secrets.
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| ConfigError::Parse { path: path.to_owned(), problem: error.to_string() })
+        .map_err(|error| ConfigError::Parse { path: path.to_owned(), problem: with_suggestion(&error.to_string()) })
+}
+
+/// The error with the known keys that an unknown one resembles, instead of all of them.
+fn with_suggestion(problem: &str) -> String {
+    let parts = || {
+        let (unknown, rest) = problem.split_once(", expected one of ")?;
+        let (names, place) = rest.rsplit_once(" at ")?;
+        let wrong = unknown.split('`').nth(1)?;
+        let suggestion = did_you_mean(wrong, names.split(", "));
+        (!suggestion.is_empty()).then(|| format!("{unknown} at {place}{suggestion}"))
+    };
+    parts().unwrap_or_else(|| problem.to_owned())
 }
 
 /// Why a configuration file cannot be used.
@@ -888,6 +901,17 @@ mod tests {
     fn parse(text: &str) -> Result<Config, String> {
         let config: Config = parse_yaml(Path::new("driver.yaml"), text).map_err(|error| error.to_string())?;
         config.validate().map(|()| config)
+    }
+
+    #[test]
+    fn an_unknown_key_is_reported_with_the_ones_that_it_resembles() {
+        let text = "unknown field `paramters`, expected one of endpoint, parameters, effort at line 2, column 1";
+        assert_eq!(
+            with_suggestion(text),
+            "unknown field `paramters` at line 2, column 1; did you mean parameters?"
+        );
+        let unlike = "unknown field `x`, expected one of endpoint, effort at line 2, column 1";
+        assert_eq!(with_suggestion(unlike), unlike, "all keys are listed where none is alike");
     }
 
     #[test]
