@@ -62,34 +62,82 @@ pub(crate) enum Command {
     #[command(after_help = exit_codes())]
     Replay(Box<ReplayArgs>),
     /// Run the Kubernetes storage tests that a DriverDefinition selects, with or without a cluster
+    ///
+    /// Runs tests under the names that they have in Kubernetes, selected by what a DriverDefinition says of the driver. Kubelet and
+    /// the sidecars are emulated against the driver's socket, and pods are processes in namespaces of their own, so this needs root
+    /// on the driver's host. With --cluster kube the tests run in a cluster in which the driver is deployed: they need no socket and
+    /// no root, but rights in the cluster.
     #[command(after_help = exit_codes())]
     E2e(Box<E2eArgs>),
     /// Send random hostile requests, and check that they do no harm
+    ///
+    /// Sends valid requests with fields missing, doubled, huge, negative, unknown or malformed, and with texts that look like paths,
+    /// commands and format strings, alone and combined. Afterwards the driver must still answer, must have rejected nonsense with a
+    /// code that says so, must not have created what it rejected, and must have kept what was there. It must not have touched files
+    /// outside its own directories, run a command, revealed a secret, or kept memory, files and threads. Texts and paths point into
+    /// a directory of this run alone, so a driver that follows them does no harm.
+    ///
+    /// A finding is reduced to a small request and stored with --regressions; `csi-sanity replay FILE` sends it again.
     #[command(after_help = exit_codes())]
     Fuzz(Box<FuzzArgs>),
     /// Break commands, system calls and resources of a driver one at a time, and check what it does meanwhile and afterwards
+    ///
+    /// Takes a volume through its whole life again and again, and each time makes one thing fail at one point. Durable data must
+    /// survive, OK must only be returned for work that is done, other volumes must keep working, and once the fault is gone the same
+    /// call must succeed and leave nothing behind. The run must start the driver, with --driver-command; each kind of fault says
+    /// what else it needs.
+    ///
+    /// Everything that was broken is repaired whenever the run ends, even if csi-sanity is killed.
     #[command(after_help = exit_codes())]
     Faults(Box<FaultsArgs>),
     /// Put a driver under load, measure it, and check that nothing is lost, leaks or goes wrong
-    #[command(after_help = load_help(), long_about = LOAD_ABOUT)]
+    ///
+    /// Creates volumes, runs life cycles of volumes at a rate or as fast as a number of callers can, and measures every call. Calls are
+    /// made as kubelet and the sidecars make them: a call that the driver puts off is made again. Latency counts from the moment at which
+    /// a call was due, so that a driver that stalls is not measured only by the calls that it happens to answer.
+    ///
+    /// A lost volume, a wrong answer, a death or a leak fails the run. A slow driver is reported, and fails only with --threshold.
+    #[command(after_help = load_help())]
     Load(Box<LoadArgs>),
     /// Probe a driver, and write a configuration and a DriverDefinition for it
+    ///
+    /// Creates volumes with a file system and block volumes, publishes them, writes to them and deletes them again; tries each file
+    /// system by name, and other access modes. Then writes csi-sanity.yaml, for --config, and driver-definition.yaml, for
+    /// `csi-sanity e2e` and Kubernetes' e2e.test, with the reason for each line. Pass the flags that are needed to reach the driver
+    /// and to create a volume; they go into the files, but secrets do not.
     Init(Box<InitArgs>),
     /// Check this machine, a driver and its settings, and list the checks that each gap costs
+    ///
+    /// Tries what this machine offers: namespaces, mounts, loop devices, each file system. If a driver is given, also asks what it
+    /// can do, and lists the checks that are left out with this configuration. Leaves nothing behind.
     Doctor(Box<DoctorArgs>),
     /// Merge the JSON reports of all shards of a run, or the results of all shards of a load, and exit as the whole would have
+    ///
+    /// The reports of shards must come from one run: the same driver, checks and settings, each shard once, none missing. Reports of
+    /// different suites, such as those of a run and of e2e, are joined into one statement if they are about the same driver and
+    /// version. A single report is read again to write other kinds of report from it.
     #[command(after_help = exit_codes())]
     Merge(MergeArgs),
     /// Compare the JSON reports of two runs, or the results of two loads: what got better, what got worse
     #[command(after_help = COMPARED)]
     Compare(CompareArgs),
     /// Print a badge for a README from a run's JSON report
+    ///
+    /// A partial or unfinished run never looks like one that conforms.
     Badge(BadgeArgs),
     /// Write the list of known failures from a run's JSON report
+    ///
+    /// One line for each failing check, with its message as the reason. Review the list, then pass it to --known-failing.
     Baseline(BaselineArgs),
     /// Print a program that shows a failure from a JSON report again, without csi-sanity
+    ///
+    /// The program makes the shortest sequence of calls that the report has, with the ids that its own calls return. It fails as long as
+    /// the driver is wrong, undoes what it made, and marks what calls cannot do, such as a kill of the driver.
     Export(ExportArgs),
     /// Check an archive that --bundle wrote, and end as the run in it did
+    ///
+    /// Compares each file in the archive with its digest in the manifest, and prints the verdict of the run. Nothing is unpacked to the
+    /// disk. Whoever changes a file can also change its digest: compare the digest of the manifest with the one that the run printed.
     #[command(after_help = VERIFIED)]
     Verify(VerifyArgs),
     /// Print a shell completion script
@@ -104,9 +152,6 @@ pub(crate) enum Command {
     },
 }
 
-/// The reports of shards must come from one run: the same driver, checks and settings, each shard once, none missing. Reports of
-/// different suites, such as those of a run and of e2e, are joined into one statement if they are about the same driver and
-/// version. A single report is read again to write other kinds of report from it.
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
     /// The reports, which --report json=FILE wrote, or the results of a load, which --results json=FILE wrote, or directories in which
@@ -124,8 +169,7 @@ pub(crate) struct MergeArgs {
 const COMPARED: &str = "Exit codes:
     0  nothing got worse, by the last two reports
     1  something got worse: a new failure, crash or leak, a check that is inconclusive now; with --slower-than
-       also an RPC that takes longer
-       or a load whose calls cross a --threshold
+       also an RPC that takes longer, and with --threshold a load whose calls cross the limit
     2  bad arguments or files
     3  a --threshold names an RPC that was not called";
 
@@ -159,7 +203,6 @@ pub(crate) enum CompareFormat {
     Md,
 }
 
-/// A partial or unfinished run never looks like one that conforms.
 #[derive(Debug, Args)]
 pub(crate) struct BadgeArgs {
     /// The report, which --report json=FILE wrote
@@ -170,7 +213,6 @@ pub(crate) struct BadgeArgs {
     pub(crate) format: BadgeFormat,
 }
 
-/// One line for each failing check, with its message as the reason. Review the list, then pass it to --known-failing.
 #[derive(Debug, Args)]
 pub(crate) struct BaselineArgs {
     /// The report, which --report json=FILE wrote
@@ -190,8 +232,6 @@ const VERIFIED: &str = "Exit codes:
     3  a file in it has changed since, or is missing; or the driver could not be judged
        otherwise the code that the run in it ended with";
 
-/// Compares each file in the archive with its digest in the manifest, and prints the verdict of the run. Nothing is unpacked to the
-/// disk. Whoever changes a file can also change its digest: compare the digest of the manifest with the one that the run printed.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// The archive, which --bundle FILE wrote
@@ -199,8 +239,6 @@ pub(crate) struct VerifyArgs {
     pub(crate) bundle: PathBuf,
 }
 
-/// The program makes the shortest sequence of calls that the report has, with the ids that its own calls return. It fails as long as
-/// the driver is wrong, undoes what it made, and marks what calls cannot do, such as a kill of the driver.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// The report, which --report json=FILE wrote
@@ -271,10 +309,6 @@ pub(crate) struct SelfTestArgs {
     pub(crate) jobs: u64,
 }
 
-/// Creates volumes with a file system and block volumes, publishes them, writes to them and deletes them again; tries each file
-/// system by name, and other access modes. Then writes csi-sanity.yaml, for --config, and driver-definition.yaml, for
-/// `csi-sanity e2e` and Kubernetes' e2e.test, with the reason for each line. Pass the flags that are needed to reach the driver
-/// and to create a volume; they go into the files, but secrets do not.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
     /// Directory to write the files to
@@ -290,8 +324,6 @@ pub(crate) struct InitArgs {
     pub(crate) driver: DriverArgs,
 }
 
-/// Tries what this machine offers: namespaces, mounts, loop devices, each file system. If a driver is given, also asks what it
-/// can do, and lists the checks that are left out with this configuration. Leaves nothing behind.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Output for people or for programs
@@ -337,10 +369,6 @@ pub(crate) struct ReplayArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Runs tests under the names that they have in Kubernetes, selected by what a DriverDefinition says of the driver. Kubelet and
-/// the sidecars are emulated against the driver's socket, and pods are processes in namespaces of their own, so this needs root
-/// on the driver's host. With --cluster kube the tests run in a cluster in which the driver is deployed: they need no socket and
-/// no root, but rights in the cluster.
 #[derive(Debug, Args)]
 pub(crate) struct E2eArgs {
     /// The DriverDefinition, as Kubernetes' e2e.test takes it with -storage.testdriver
@@ -377,13 +405,6 @@ pub(crate) struct E2eArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Sends valid requests with fields missing, doubled, huge, negative, unknown or malformed, and with texts that look like paths,
-/// commands and format strings, alone and combined. Afterwards the driver must still answer, must have rejected nonsense with a
-/// code that says so, must not have created what it rejected, and must have kept what was there. It must not have touched files
-/// outside its own directories, run a command, revealed a secret, or kept memory, files and threads. Texts and paths point into
-/// a directory of this run alone, so a driver that follows them does no harm.
-///
-/// A finding is reduced to a small request and stored with --regressions; `csi-sanity replay FILE` sends it again.
 #[derive(Debug, Args)]
 pub(crate) struct FuzzArgs {
     /// Total time for all checks [default: 60s]
@@ -411,12 +432,6 @@ pub(crate) struct FuzzArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Takes a volume through its whole life again and again, and each time makes one thing fail at one point. Durable data must
-/// survive, OK must only be returned for work that is done, other volumes must keep working, and once the fault is gone the same
-/// call must succeed and leave nothing behind. The run must start the driver, with --driver-command; each kind of fault says
-/// what else it needs.
-///
-/// Everything that was broken is repaired whenever the run ends, even if csi-sanity is killed.
 #[derive(Debug, Args)]
 pub(crate) struct FaultsArgs {
     /// About the time that the random faults are to take on an idle machine: their number is multiplied accordingly [default: 10m]
@@ -444,7 +459,6 @@ pub(crate) struct FaultsArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// The flags of `load`; the help begins with [`LOAD_ABOUT`].
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
     /// A load that comes with the program [default: smoke]
@@ -508,15 +522,6 @@ pub(crate) struct LoadArgs {
 
 /// The heading of the flags of a load.
 const LOAD: &str = "Load";
-
-const LOAD_ABOUT: &str = "\
-Put a driver under load, measure it, and check that nothing is lost, leaks or goes wrong.
-
-Creates volumes, runs life cycles of volumes at a rate or as fast as a number of callers can, and measures every call. Calls are made \
-as kubelet and the sidecars make them: a call that the driver puts off is made again. Latency counts from the moment at which a call \
-was due, so that a driver that stalls is not measured only by the calls that it happens to answer.
-
-A lost volume, a wrong answer, a death or a leak fails the run. A slow driver is reported, and fails only with --threshold.";
 
 const LOAD_EXAMPLES: &str = "\
 Examples:

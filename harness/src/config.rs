@@ -340,8 +340,10 @@ pub fn read_yaml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Confi
 pub fn parse_yaml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
     // No excerpt of the file with an error: the lines around it may hold secrets.
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
-    serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| ConfigError::Parse { path: path.to_owned(), problem: with_suggestion(&error.to_string()) })
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| ConfigError::Parse {
+        path: path.to_owned(),
+        problem: with_suggestion(&error.to_string()),
+    })
 }
 
 /// The error with the known keys that an unknown one resembles, instead of all of them.
@@ -905,7 +907,8 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_reported_with_the_ones_that_it_resembles() {
-        let text = "unknown field `paramters`, expected one of endpoint, parameters, effort at line 2, column 1";
+        let text =
+            "unknown field `paramters`, expected one of endpoint, parameters, effort at line 2, column 1";
         assert_eq!(
             with_suggestion(text),
             "unknown field `paramters` at line 2, column 1; did you mean parameters?"

@@ -95,6 +95,26 @@ fn defects_and_what_a_pattern_means_are_told() {
     check(&["coverage", "--filter", "ID-PROB-*"], 4, &["no requirement on drivers matches ID-PROB-*"]);
 }
 
+/// Clap shows the comment of a subcommand, and none of its arguments' struct.
+#[test]
+fn the_long_help_of_a_command_says_more_than_the_list_of_commands() {
+    for (command, text) in [
+        ("faults", "Durable data must survive"),
+        ("fuzz", "with fields missing, doubled, huge"),
+        ("e2e", "emulated against the driver's socket"),
+        ("load", "Latency counts from the moment"),
+        ("init", "tries each file system by name"),
+        ("doctor", "Leaves nothing behind"),
+        ("merge", "each shard once, none missing"),
+        ("export", "the shortest sequence of calls"),
+        ("verify", "Nothing is unpacked to the disk"),
+    ] {
+        let help = check(&[command, "--help"], 0, &[]).stdout;
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains(text), "{command}: {help}");
+    }
+}
+
 #[test]
 fn the_help_shows_the_endpoint_and_examples() {
     let help = check(&["-h"], 0, &[]).stdout;
