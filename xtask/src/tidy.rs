@@ -95,7 +95,7 @@ const HARNESS: &str = "harness/src";
 const FOLDERS: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("protocol", &["text"]),
-    ("config", &["protocol"]),
+    ("config", &["text", "protocol"]),
     ("spec", &["protocol", "config"]),
     ("driver", &["text", "config"]),
     ("resources", &["text", "config", "spec", "driver"]),

@@ -8,9 +8,12 @@ use std::sync::Arc;
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use tokio::task::JoinSet;
 
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
+use crate::model::call::Usage;
+use crate::model::call_context::DriverProfile;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::random_workload::RandomWorkload;
 use crate::record::Recorder;
@@ -140,6 +143,43 @@ impl Calls {
             Calls::InPairs => pairs::run(recorder, probed, LANES, LANE_PAIRS, seed, budget.until()).await,
         }
     }
+}
+
+/// Two callers, with names that no other lane uses.
+#[derive(Clone, Debug)]
+struct Lane {
+    number: u16,
+    profile: DriverProfile,
+    usage: Usage,
+    recorder: Recorder,
+}
+
+impl Lane {
+    /// The number of the first caller; the other one follows it.
+    fn worker(&self) -> u16 {
+        2 * self.number
+    }
+}
+
+/// Lets several lanes do their work in parallel.
+///
+/// # Errors
+/// Broken if a path cannot be made.
+async fn in_lanes<F: Future<Output = CheckResult> + Send + 'static>(
+    recorder: &Recorder,
+    probed: &ProbedDriver,
+    lanes: u16,
+    walk: impl Fn(Lane) -> F,
+) -> CheckResult {
+    let mut running = JoinSet::new();
+    for number in 0..lanes {
+        let (profile, usage) = (probed.profile.clone(), probed.usage);
+        running.spawn(walk(Lane { number, profile, usage, recorder: recorder.clone() }));
+    }
+    while let Some(ended) = running.join_next().await {
+        ended.map_err(|panic| Stop::broken(format!("a caller failed: {panic}")))??;
+    }
+    Ok(())
 }
 
 /// Makes calls until enough were made, in rounds that are judged and undone one by one.

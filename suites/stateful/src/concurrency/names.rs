@@ -1,14 +1,12 @@
 //! Two parallel calls that cannot both succeed: two creations with one name and different contents, and a copy of a snapshot that is deleted
 //! meanwhile. Every run makes the same calls in the same order.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
-use tokio::task::JoinSet;
 
-use crate::model::call::{Call, CreateSpec, List, Size, SnapshotCall, Usage, VolumeCall};
-use crate::model::call_context::DriverProfile;
+use super::{Lane, in_lanes};
+use crate::model::call::{Call, CreateSpec, List, Size, SnapshotCall, VolumeCall};
 use crate::model::names::{Id, Name};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
@@ -22,17 +20,12 @@ const VOLUMES: u16 = 3;
 ///
 /// # Errors
 /// Broken if a path cannot be made.
-pub(super) async fn run(recorder: &Recorder, probed: &Arc<ProbedDriver>, round: u32) -> CheckResult {
-    let mut running = JoinSet::new();
-    for number in 0..LANES {
-        let (profile, usage) = (probed.profile.clone(), probed.usage);
-        let stagger = stagger(round, number);
-        let lane = Lane { number, profile, usage, recorder: recorder.clone(), stagger };
-        running.spawn(async move { lane.walk().await });
-    }
-    while let Some(ended) = running.join_next().await {
-        ended.map_err(|panic| Stop::broken(format!("a caller failed: {panic}")))??;
-    }
+pub(super) async fn run(recorder: &Recorder, probed: &ProbedDriver, round: u32) -> CheckResult {
+    let compete = |lane: Lane| {
+        let stagger = stagger(round, lane.number);
+        async move { Competition { lane, stagger }.run().await }
+    };
+    in_lanes(recorder, probed, LANES, compete).await?;
     for list in List::offered(&probed.profile) {
         recorder.make(0, Call::List(list)).await?;
     }
@@ -46,21 +39,18 @@ fn stagger(round: u32, lane: u16) -> Duration {
     step.map_or(Duration::ZERO, |step| Duration::from_millis(1 << (step % 8)))
 }
 
-/// Two callers and the names that they use.
+/// The pairs of calls of a lane.
 #[derive(Clone, Debug)]
-struct Lane {
-    number: u16,
-    profile: DriverProfile,
-    usage: Usage,
-    recorder: Recorder,
+struct Competition {
+    lane: Lane,
     stagger: Duration,
 }
 
-impl Lane {
-    async fn walk(&self) -> CheckResult {
-        let [first, second, copy] = [0, 1, 2].map(|nth| Name::volume(VOLUMES * self.number + nth));
-        let has = |capability| self.profile.has(capability);
-        let [smaller, larger] = [self.profile.size_bytes, self.profile.larger_bytes];
+impl Competition {
+    async fn run(&self) -> CheckResult {
+        let [first, second, copy] = [0, 1, 2].map(|nth| Name::volume(VOLUMES * self.lane.number + nth));
+        let has = |capability| self.lane.profile.has(capability);
+        let [smaller, larger] = [self.lane.profile.size_bytes, self.lane.profile.larger_bytes];
         self.pair(self.create(first, smaller, None), self.create(first, larger, None)).await?;
         let (Some(one), Some(other)) = (self.made(first).await?, self.made(second).await?) else {
             return Ok(());
@@ -79,7 +69,7 @@ impl Lane {
 
     /// One name for snapshots of two volumes, and a copy of a snapshot that is deleted.
     async fn snapshots(&self, volumes: [Id; 2], copy: Name) -> CheckResult {
-        let name = Name::snapshot(self.number);
+        let name = Name::snapshot(self.lane.number);
         let [one, other] = volumes.map(|volume| Call::from(SnapshotCall::CreateSnapshot { name, volume }));
         self.pair(one.clone(), other).await?;
         if self.newest(name).is_none() && !self.insist(one).await? {
@@ -90,51 +80,47 @@ impl Lane {
             self.delete_volumes(copy).await?;
         }
         if let Some(snapshot) = self.newest(name) {
-            let restore = self.create(copy, self.profile.larger_bytes, Some(snapshot));
+            let restore = self.create(copy, self.lane.profile.larger_bytes, Some(snapshot));
             self.pair(restore, SnapshotCall::DeleteSnapshot { snapshot }.into()).await?;
             if let Some(volume) = self.newest(copy) {
-                let look = VolumeCall::ValidateVolumeCapabilities { volume, usage: self.usage };
-                self.recorder.make(self.worker(), look).await?;
+                let look = VolumeCall::ValidateVolumeCapabilities { volume, usage: self.lane.usage };
+                self.lane.recorder.make(self.lane.worker(), look).await?;
             }
             // An empty volume can only have this name if no copy has it.
-            self.insist(self.create(copy, self.profile.size_bytes, None)).await?;
+            self.insist(self.create(copy, self.lane.profile.size_bytes, None)).await?;
             self.delete_volumes(copy).await?;
         }
-        for snapshot in self.recorder.orchestrator().ids(name) {
+        for snapshot in self.lane.recorder.orchestrator().ids(name) {
             self.insist(SnapshotCall::DeleteSnapshot { snapshot }.into()).await?;
         }
         Ok(())
-    }
-
-    fn worker(&self) -> u16 {
-        2 * self.number
     }
 
     /// Makes the second call while the first one is under way.
     async fn pair(&self, first: Call, second: Call) -> CheckResult {
         let later = async {
             tokio::time::sleep(self.stagger).await;
-            self.recorder.make(self.worker() + 1, second).await
+            self.lane.recorder.make(self.lane.worker() + 1, second).await
         };
-        let (first, second) = tokio::join!(self.recorder.make(self.worker(), first), later);
+        let (first, second) = tokio::join!(self.lane.recorder.make(self.lane.worker(), first), later);
         first.and(second).map(|_| ())
     }
 
     fn create(&self, name: Name, bytes: i64, source: Option<Id>) -> Call {
-        let wanted = CreateSpec { source, ..CreateSpec::of(Size::at_least(bytes), self.usage) };
+        let wanted = CreateSpec { source, ..CreateSpec::of(Size::at_least(bytes), self.lane.usage) };
         VolumeCall::CreateVolume { name, wanted }.into()
     }
 
     /// The volume of this name, which is made if there is none.
     async fn made(&self, name: Name) -> CheckResult<Option<Id>> {
         if self.newest(name).is_none() {
-            self.insist(self.create(name, self.profile.size_bytes, None)).await?;
+            self.insist(self.create(name, self.lane.profile.size_bytes, None)).await?;
         }
         Ok(self.newest(name))
     }
 
     async fn delete_volumes(&self, name: Name) -> CheckResult {
-        for volume in self.recorder.orchestrator().ids(name) {
+        for volume in self.lane.recorder.orchestrator().ids(name) {
             self.insist(VolumeCall::DeleteVolume { volume }.into()).await?;
         }
         Ok(())
@@ -142,11 +128,11 @@ impl Lane {
 
     /// The newest id of this name, whether or not it was deleted.
     fn newest(&self, name: Name) -> Option<Id> {
-        self.recorder.orchestrator().ids(name).last().copied()
+        self.lane.recorder.orchestrator().ids(name).last().copied()
     }
 
     async fn insist(&self, call: Call) -> CheckResult<bool> {
-        self.recorder.make_until_definite(self.worker(), call, None).await
+        self.lane.recorder.make_until_definite(self.lane.worker(), call, None).await
     }
 }
 

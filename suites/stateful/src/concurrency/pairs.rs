@@ -1,27 +1,22 @@
 //! Two parallel calls for one volume, repeatedly along the life of the volume. Each of the two is a valid step at that
 //! point, so that no order of them asks a driver for something that an orchestrator never asks for.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use csi_harness::prelude::*;
 use fastrand::Rng;
-use tokio::task::JoinSet;
 
+use super::{Lane, in_lanes};
 use crate::lifecycle::VolumeLifecycle;
-use crate::model::call::{Call, CreateSpec, List, Size, SnapshotCall, Usage, VolumeCall};
-use crate::model::call_context::DriverProfile;
+use crate::model::call::{Call, CreateSpec, List, Size, SnapshotCall, VolumeCall};
 use crate::model::names::{Id, Name};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 
 /// One volume, used by two callers.
 #[derive(Clone, Debug)]
-struct Lane {
-    number: u16,
-    profile: DriverProfile,
-    usage: Usage,
-    recorder: Recorder,
+struct SharedVolume {
+    lane: Lane,
     /// The time after which no more pairs are begun.
     until: Instant,
 }
@@ -32,32 +27,22 @@ struct Lane {
 /// Broken if a path cannot be made.
 pub(super) async fn run(
     recorder: &Recorder,
-    probed: &Arc<ProbedDriver>,
+    probed: &ProbedDriver,
     lanes: u16,
     pairs: u32,
     seed: u64,
     until: Instant,
 ) -> CheckResult {
-    let mut running = JoinSet::new();
-    for number in 0..lanes {
-        let (profile, usage) = (probed.profile.clone(), probed.usage);
-        let lane = Lane { number, profile, usage, recorder: recorder.clone(), until };
-        let rng = Rng::with_seed(seed.wrapping_add(number.into()));
-        running.spawn(async move { lane.walk(rng, pairs).await });
-    }
-    while let Some(ended) = running.join_next().await {
-        ended.map_err(|panic| Stop::broken(format!("a caller failed: {panic}")))??;
-    }
-    Ok(())
+    let use_volume = |lane: Lane| {
+        let rng = Rng::with_seed(seed.wrapping_add(lane.number.into()));
+        async move { SharedVolume { lane, until }.walk(rng, pairs).await }
+    };
+    in_lanes(recorder, probed, lanes, use_volume).await
 }
 
-impl Lane {
+impl SharedVolume {
     fn name(&self) -> Name {
-        Name::volume(self.number)
-    }
-
-    fn worker(&self) -> u16 {
-        2 * self.number
+        Name::volume(self.lane.number)
     }
 
     /// Does and undoes steps at random, with a pair of calls after each.
@@ -69,7 +54,7 @@ impl Lane {
                 break;
             }
             let Some(calls) = self.pair(done, &mut rng) else { continue };
-            self.recorder.at_once(self.worker(), calls).await?;
+            self.lane.recorder.at_once(self.lane.worker(), calls).await?;
             // Whichever came first, from here on it is certain where the volume is.
             done = if done == 0 || (done < steps && rng.bool()) { done + 1 } else { done - 1 };
             if !self.reach(done).await? {
@@ -81,7 +66,7 @@ impl Lane {
 
     /// The steps of a volume, which has an id once it is made.
     fn lifecycle(&self, volume: Id) -> VolumeLifecycle {
-        VolumeLifecycle::new(&self.profile, self.usage, volume)
+        VolumeLifecycle::new(&self.lane.profile, self.lane.usage, volume)
     }
 
     /// Undoes the steps behind the first `count`, and does those that are missing among them. `false` if the driver does not let it.
@@ -109,22 +94,23 @@ impl Lane {
 
     /// The newest id of the volume.
     fn volume(&self) -> Option<Id> {
-        self.recorder.orchestrator().ids(self.name()).last().copied()
+        self.lane.recorder.orchestrator().ids(self.name()).last().copied()
     }
 
     async fn insist(&self, call: Call) -> CheckResult<bool> {
-        self.recorder.make_until_definite(self.worker(), call, Some(self.until)).await
+        self.lane.recorder.make_until_definite(self.lane.worker(), call, Some(self.until)).await
     }
 
     fn create(&self, bytes: i64) -> Call {
-        let wanted = CreateSpec::of(Size::at_least(bytes), self.usage);
+        let wanted = CreateSpec::of(Size::at_least(bytes), self.lane.usage);
         VolumeCall::CreateVolume { name: self.name(), wanted }.into()
     }
 
     /// Two calls that may be made when this many steps are done.
     fn pair(&self, done: usize, rng: &mut Rng) -> Option<[Call; 2]> {
         let Some(volume) = self.volume().filter(|_| done > 0) else {
-            let bytes = [self.profile.size_bytes, self.profile.size_bytes, self.profile.larger_bytes];
+            let bytes =
+                [self.lane.profile.size_bytes, self.lane.profile.size_bytes, self.lane.profile.larger_bytes];
             return Some([self.create(bytes[0]), self.create(rng.choice(bytes).unwrap_or(bytes[0]))]);
         };
         let steps = self.lifecycle(volume).steps();
@@ -149,15 +135,15 @@ impl Lane {
     /// The calls of the controller for a volume that is not attached.
     fn of_the_volume(&self, volume: Id) -> Vec<Call> {
         let mut calls = Vec::new();
-        if self.profile.has(Capability::CreateDeleteSnapshot) {
-            let name = Name::snapshot(self.number);
+        if self.lane.profile.has(Capability::CreateDeleteSnapshot) {
+            let name = Name::snapshot(self.lane.number);
             calls.push(SnapshotCall::CreateSnapshot { name, volume }.into());
         }
-        if self.profile.has(Capability::ExpandVolume) {
+        if self.lane.profile.has(Capability::ExpandVolume) {
             let expand = |size| VolumeCall::ControllerExpandVolume { volume, size };
-            calls.extend(self.profile.expansions().map(expand).map(Call::from));
+            calls.extend(self.lane.profile.expansions().map(expand).map(Call::from));
         }
-        if self.profile.has(Capability::ListVolumes) {
+        if self.lane.profile.has(Capability::ListVolumes) {
             calls.push(Call::List(List::Volumes));
         }
         calls
