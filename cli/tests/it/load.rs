@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::driver::Driver;
+use crate::driver_command::quiet_driver_command;
 use crate::program::{check, program};
 
 #[test]
@@ -159,4 +160,27 @@ fn a_signal_stops_the_load_and_undoes_it() {
     assert_eq!(driver.volumes(), Vec::<String>::new());
     let printed = String::from_utf8(ended.stdout).unwrap();
     assert!(printed.contains("CreateVolume"), "the measurements so far are shown: {printed}");
+}
+
+/// Callers that wait for the driver must not wait for ever.
+#[test]
+fn a_driver_that_does_not_come_back_ends_the_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let endpoint = format!("unix://{}", path("csi.sock"));
+    let (mark, start) = (path("started"), quiet_driver_command(&endpoint));
+    let command = format!("test -e {mark} && exit 7; touch {mark}; {start}");
+    let flags = [
+        "--endpoint",
+        &endpoint,
+        "--driver-command",
+        &command,
+        "--dial-timeout",
+        "2s",
+        "--restart-timeout",
+        "2s",
+    ];
+    let load = ["load", "--preset", "node-restart", "--duration", "4s"];
+    let said = check(&[&load[..], &flags].concat(), 1, &[]);
+    assert!(said.stdout.contains("does not answer after it was killed under load"), "{}", said.stdout);
 }

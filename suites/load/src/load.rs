@@ -211,10 +211,11 @@ impl Load {
             }
         };
         tokio::select! {
-            (ended, restarted) = async { tokio::join!(work, restart) } => {
-                let (returned, ended): (Vec<Caller>, Vec<CheckResult>) = ended.into_iter().unzip();
+            // Callers wait as long as the driver is down, so a driver that does not come back ends their work.
+            ended = async { tokio::try_join!(work.map(Ok), restart) } => {
+                let (returned, ended): (Vec<Caller>, Vec<CheckResult>) = ended?.0.into_iter().unzip();
                 *callers = returned;
-                restarted.and(ended.into_iter().collect::<CheckResult>())?;
+                ended.into_iter().collect::<CheckResult>()?;
             }
             polled = self.poll(poller, self.workload.poll) => polled?,
             () = progress => {}
