@@ -140,7 +140,7 @@ pub(crate) fn of_comparison(comparison: &Comparison, before: &[Report], after: &
         },
     ];
     let title = format!("{} and {}", names[0], names[1]);
-    let summary = format!("The load {}, {} times each.", comparison.workload, comparison.rounds.0);
+    let summary = format!("The load {}; rounds: {}.", comparison.workload, comparison.rounds.0);
     chart_page("Two drivers under one load", &title, &summary, &sections, env!("CARGO_PKG_VERSION"))
 }
 
