@@ -92,7 +92,7 @@ fn counts(results: &Path, stage: &str) -> BTreeMap<String, u64> {
     let stage = report["stages"].as_array().unwrap().iter().find(|one| one["name"] == stage).unwrap();
     let number = |value: &Value| value.as_u64().unwrap();
     let mut counts: BTreeMap<String, u64> = ["cycles_due", "cycles_begun", "cycles_ended"]
-        .map(|key| (key.to_owned(), number(&stage[key])))
+        .map(|key| (key.to_owned(), stage[key].as_u64().unwrap_or_default()))
         .into();
     // Each process asks the node for its limit of volumes, however many volumes are its own.
     let is_shared = |one: &&Value| one["rpc"] != "NodeGetInfo";
