@@ -14,6 +14,7 @@ use tokio::process::Command;
 use tokio::sync::watch;
 
 use super::commands::CommandPath;
+use super::mount_calls::MountCall;
 use super::syscalls::Supervisor;
 use super::{DriverError, DriverLog, Frozen, Left};
 
@@ -140,6 +141,14 @@ impl Child {
 
     pub(super) fn supervise(&self, supervisor: Option<Supervisor>) {
         *self.supervisor.lock() = supervisor;
+    }
+
+    pub(super) fn take_mount_calls(&self) -> Option<Vec<MountCall>> {
+        self.supervisor.lock().as_ref().and_then(Supervisor::take_mounts)
+    }
+
+    pub(super) fn is_watched_for_mounts(&self) -> bool {
+        self.supervisor.lock().as_ref().is_some_and(Supervisor::is_of_mounts)
     }
 
     pub(super) fn process(&self) -> Option<ChildProcess> {
