@@ -209,7 +209,7 @@ impl Child {
             .process_group(0)
             .kill_on_drop(true);
         let supervisor = self.supervisor.lock().clone();
-        let supervised = supervisor.map(|supervisor| supervisor.prepare(&mut command)).transpose()?;
+        let supervised = supervisor.map(|supervisor| supervisor.prepare(&mut command)).transpose()?.flatten();
         let mut child = command.spawn()?;
         if let Some(supervised) = supervised {
             supervised.begin()?;

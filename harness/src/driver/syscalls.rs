@@ -243,12 +243,12 @@ impl Supervisor {
         let mut command = Command::new("true");
         let started = supervisor.prepare(&mut command)?;
         let mut child = command.kill_on_drop(true).spawn()?;
-        started.begin()?;
+        started.map_or(Ok(()), Started::begin)?;
         child.wait().await.map(drop)
     }
 
-    /// Makes the system calls of a command visible from its start on.
-    pub(super) fn prepare(&self, command: &mut Command) -> io::Result<Started> {
+    /// Makes the system calls of a command visible from its start on. `None` if nothing is left to do once it is started.
+    pub(super) fn prepare(&self, command: &mut Command) -> io::Result<Option<Started>> {
         if ARCH == 0 {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "not on this kind of processor"));
         }
@@ -258,7 +258,13 @@ impl Supervisor {
         unsafe {
             command.pre_exec(move || install(&filter, there.as_raw_fd()));
         }
-        Ok(Started { here, supervisor: self.clone() })
+        let started = Started { here, supervisor: self.clone() };
+        if self.mounts.is_none() {
+            return Ok(Some(started));
+        }
+        // The start of the command itself is one of these calls, and waits for an answer.
+        started.begin_early()?;
+        Ok(None)
     }
 
     /// Records a call and returns the fault that it gets, if any.
@@ -295,11 +301,21 @@ impl Started {
     pub(super) fn begin(self) -> io::Result<()> {
         let listener = receive(&self.here)?;
         let supervisor = self.supervisor;
-        std::thread::Builder::new()
-            .name("system-calls".to_owned())
-            .spawn(move || serve(&listener, &supervisor))?;
-        Ok(())
+        thread(move || serve(&listener, &supervisor))
     }
+
+    /// Answers the kernel as soon as it asks. If the command does not come so far, its start fails.
+    fn begin_early(self) -> io::Result<()> {
+        thread(move || {
+            if let Ok(listener) = receive(&self.here) {
+                serve(&listener, &self.supervisor);
+            }
+        })
+    }
+}
+
+fn thread(serves: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name("system-calls".to_owned()).spawn(serves).map(drop)
 }
 
 fn instruction(code: u32, jump: (u8, u8), k: u32) -> libc::sock_filter {
@@ -560,7 +576,7 @@ mod tests {
         command.args(["-c", script]).stdout(std::process::Stdio::piped()).process_group(0);
         let started = supervisor.prepare(&mut command).unwrap();
         let child = command.spawn().unwrap();
-        started.begin().unwrap();
+        started.map_or(Ok(()), Started::begin).unwrap();
         let output = child.wait_with_output().await.unwrap();
         (String::from_utf8(output.stdout).unwrap(), output.status.code())
     }
