@@ -12,10 +12,15 @@ const DRIVER: &str = "d.example";
 
 /// Returns a definition with many promises.
 fn definition(more: &str) -> DriverDefinition {
+    definition_with("seLinuxMount: true", more)
+}
+
+/// Returns this definition with another capability in place of `seLinuxMount`.
+fn definition_with(capability: &str, more: &str) -> DriverDefinition {
     let text = format!(
         "StorageClass: {{ FromExistingClassName: gold }}\nSnapshotClass: {{ FromName: true }}\nDriverInfo:\n  Name: {DRIVER}\n  \
          TopologyKeys: [d.example/zone]\n  Capabilities: {{ snapshotDataSource: true, controllerExpansion: true, topology: true, \
-         capacity: true, fsGroup: true, volumeLimits: true, seLinuxMount: true }}\n{more}"
+         capacity: true, fsGroup: true, volumeLimits: true, {capability} }}\n{more}"
     );
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
@@ -159,6 +164,14 @@ fn an_object_that_denies_what_is_promised() {
         facts.plugin.as_mut().unwrap().capabilities.insert(Capability::VolumeMountGroup);
     });
     assert_eq!(by_driver, Vec::<String>::new(), "the driver does it");
+}
+
+#[test]
+fn an_object_that_promises_more_than_the_definition() {
+    let definition = definition_with("seLinuxMount: false", "");
+    let said: Vec<String> = judge(&definition, &good()).iter().map(ToString::to_string).collect();
+    let [line] = &said[..] else { panic!("one finding: {said:#?}") };
+    assert!(line.starts_with("warning") && line.contains("add `seLinuxMount: true`"), "{line}");
 }
 
 #[test]
