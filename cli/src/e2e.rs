@@ -15,7 +15,7 @@ use csi_harness::checks::check::Check;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::config::{Config, PathLayout};
 use csi_suite_e2e::direct;
-use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings};
+use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings, machine_has_selinux};
 use csi_suite_e2e::plan::{self, Definition, Instance, Say};
 use csi_suite_e2e::view::{Unmet, View};
 use serde::Serialize;
@@ -54,6 +54,7 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         skips: skips(&driver, definition.storage_class(), &view),
         driver_name: Some(driver.driver_info.name.clone()),
         definition: args.driver_definition.clone(),
+        watches_mounts: driver.can(Capability::SeLinuxMount) && !machine_has_selinux(),
     };
     if !args.course.dry_run && !rustix::process::geteuid().is_root() {
         let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";

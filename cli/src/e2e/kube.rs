@@ -68,7 +68,12 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let settings = settings_of(&args, &definition, &driver, node_access);
     let skips = skips(&written, definition.storage_class(), &KubeClusters::view(&found, &settings));
     // The API server was asked for the nodes of the driver with this name.
-    let defined = Defined { skips, driver_name: None, definition: args.driver_definition.clone() };
+    let defined = Defined {
+        skips,
+        driver_name: None,
+        definition: args.driver_definition.clone(),
+        ..Defined::default()
+    };
     let place = place(&found);
     let clusters = KubeClusters::new(found, settings, limit + UNDO_LIMIT, say_of(&args));
     let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);

@@ -114,7 +114,10 @@ impl Need {
     pub(crate) fn unmet(&self, at: &Situation<'_>) -> Option<Unmet> {
         match self {
             Need::Offers(feature) => match at.view.offers.get(feature) {
-                None => Some(Unmet::Depends("depends on what the driver advertises".to_owned())),
+                None => Some(Unmet::Depends(match feature.capability() {
+                    Some(_) => "depends on what the driver advertises".to_owned(),
+                    None => "depends on how the driver is started and installed".to_owned(),
+                })),
                 Some(offered) => offered.clone().err().map(Unmet::Skips),
             },
             Need::SpareSegments(spare) => too_few_segments(at, *spare),

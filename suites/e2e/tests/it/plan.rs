@@ -53,6 +53,7 @@ fn there_are_as_many_of_each_suite_as_upstream_has_within_reach_of_a_definition(
         ("pvc-deletion-performance", 1),
         ("read-write-once-pod", 2),
         ("seLinuxMount", 4),
+        ("seLinuxMountDifferent", 1),
         ("snapshot-metadata-stress", 2),
         ("snapshot-topology", 2),
         ("snapshotmetadata", 2),
@@ -75,7 +76,7 @@ fn there_are_as_many_of_each_suite_as_upstream_has_within_reach_of_a_definition(
         ("volumes", 11),
     ];
     assert_eq!(counts, BTreeMap::from(expected));
-    assert_eq!(counts.values().sum::<i32>(), 255);
+    assert_eq!(counts.values().sum::<i32>(), 256);
 }
 
 #[test]
@@ -104,7 +105,7 @@ fn names_are_those_of_upstream() {
         ),
         (
             "selinuxmount/dynamic-pv-default-fs:pod-with-rwo-volume-and-mount-policy-should-mount-volumes-with-selinux-mount-option",
-            "External Storage [Driver: all.example] [Testpattern: Dynamic PV (default fs)] seLinuxMount [Feature:SELinux] [FeatureGate:SELinuxMountReadWriteOncePod] [FeatureGate:SELinuxChangePolicy] Pod with RWO volume and mount policy should mount volumes with SELinux mount option [FeatureGate:SELinuxMount] [Beta] [Feature:OffByDefault]",
+            "External Storage [Driver: all.example] [Testpattern: Dynamic PV (default fs)] seLinuxMount [Feature:SELinux] [FeatureGate:SELinuxMountReadWriteOncePod] [FeatureGate:SELinuxChangePolicy] Pod with RWO volume and mount policy should mount volumes with SELinux mount option [FeatureGate:SELinuxMount]",
         ),
     ] {
         assert_eq!(find(&all, id).name, name);
@@ -149,7 +150,7 @@ fn the_plan_knows_what_a_cluster_that_is_played_never_has_and_what_only_the_driv
             "Kubernetes alone",
         ),
         (
-            "selinuxmount/dynamic-pv-default-fs:pod-with-rwop-volume-and-the-default-policy-should-mount-volumes-with-selinux-mount-option",
+            "disruptive/dynamic-pv-filesystem-volmode:should-test-that-pv-used-in-a-pod-that-is-deleted-while-the-kubelet-is-down-is-usable-by-a-new-pod-with-a-different-selinux-context-when-kubelet-returns",
             "SELinux",
         ),
         (
@@ -164,6 +165,7 @@ fn the_plan_knows_what_a_cluster_that_is_played_never_has_and_what_only_the_driv
         "topology/dynamic-pv-immediate-binding:should-provision-a-volume-and-schedule-a-pod-with-allowedtopologies",
         "volumelimits/dynamic-pv-default-fs:should-support-volume-limits",
         "snapshotmetadata/snapshotmetadata:should-return-allocated-blocks",
+        "selinuxmount/dynamic-pv-default-fs:pod-with-rwop-volume-and-the-default-policy-should-mount-volumes-with-selinux-mount-option",
     ] {
         let Some(found) = all.iter().find(|one| one.id == id) else { continue };
         let unmet = found.unmet(&definition, None, &EmulatedClusters::view(2));
