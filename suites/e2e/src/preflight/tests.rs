@@ -35,7 +35,7 @@ fn sidecar(role: Role) -> Sidecar {
         is_drivers: role != Role::SnapshotController,
         trouble: None,
         socket: Some("/plugins/d/csi.sock".to_owned()),
-        version: Some((9, 0)),
+        version: Some((9, 0, 0)),
         gates: Default::default(),
         publishes_capacity: role == Role::Provisioner,
     }
@@ -236,6 +236,30 @@ fn sidecars_that_do_not_run_or_watch() {
 }
 
 #[test]
+fn sidecars_with_a_known_bug() {
+    let in_version = |role: Role, version| {
+        move |facts: &mut Facts| {
+            sidecars(facts)
+                .iter_mut()
+                .filter(|one| one.role == role)
+                .for_each(|one| one.version = Some(version));
+        }
+    };
+    finds(
+        "warning",
+        &["csi-provisioner has a bug", "before 6.2.1"],
+        in_version(Role::Provisioner, (6, 2, 0)),
+    );
+    finds(
+        "warning",
+        &["csi-snapshotter has a bug", "before 8.6.0"],
+        in_version(Role::Snapshotter, (8, 5, 0)),
+    );
+    assert_eq!(said(in_version(Role::Provisioner, (6, 2, 1))), [""; 0]);
+    assert_eq!(said(in_version(Role::Provisioner, (6, 2, u32::MAX))), [""; 0], "the tag has no patch");
+}
+
+#[test]
 fn promises_that_the_cluster_does_not_keep() {
     finds("error", &["no VolumeSnapshot", "install the CRDs"], |facts| {
         facts.kinds.as_mut().unwrap().clear();
@@ -274,7 +298,7 @@ fn promises_that_a_sidecar_is_told_not_to_keep() {
     };
     let off = "VolumeAttributesClass".to_owned();
     let is_off: fn(&mut Sidecar) = |one| _ = one.gates.insert("VolumeAttributesClass".to_owned(), false);
-    let is_old: fn(&mut Sidecar) = |one| one.version = Some((1, 11));
+    let is_old: fn(&mut Sidecar) = |one| one.version = Some((1, 11, 0));
     for (spoil, word) in [(is_off, "VolumeAttributesClass=false"), (is_old, "has version 1.11")] {
         let said = said_of(attributes, facts(spoil));
         let [line] = &said[..] else { panic!("one finding: {said:#?}") };
@@ -282,7 +306,7 @@ fn promises_that_a_sidecar_is_told_not_to_keep() {
         assert!(line.contains(&format!("--feature-gates={off}=true")), "{line}");
     }
     let turned_on: fn(&mut Sidecar) = |one| {
-        one.version = Some((1, 11));
+        one.version = Some((1, 11, 0));
         one.gates.insert("VolumeAttributesClass".to_owned(), true);
     };
     assert_eq!(said_of(attributes, facts(turned_on)), [""; 0]);
