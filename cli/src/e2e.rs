@@ -17,6 +17,7 @@ use csi_harness::config::{Config, PathLayout};
 use csi_suite_e2e::direct;
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings, machine_has_selinux};
 use csi_suite_e2e::plan::{self, Definition, Instance, Say};
+use csi_suite_e2e::version::Version;
 use csi_suite_e2e::view::{Unmet, View};
 use serde::Serialize;
 
@@ -45,13 +46,14 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         return run::clean_up(&run_args(args));
     }
     let loaded = load(&args)?;
+    let version = args.cluster.kubernetes.unwrap_or_default();
     let (driver, view) = (loaded.definition.clone(), EmulatedClusters::view(nodes(&args)));
     let definition = Arc::new(Definition::new(loaded)?);
     if args.plan {
-        return print_plan(&args, &driver, definition.storage_class(), &view);
+        return print_plan(&args, &driver, definition.storage_class(), version, &view);
     }
     let defined = Defined {
-        skips: skips(&driver, definition.storage_class(), &view),
+        skips: skips(&driver, definition.storage_class(), version, &view),
         driver_name: Some(driver.driver_info.name.clone()),
         definition: args.driver_definition.clone(),
         watches_mounts: driver.can(Capability::SeLinuxMount) && !machine_has_selinux(),
@@ -61,7 +63,7 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         return Err(Error::Settings(problem.to_owned()));
     }
     let clusters = EmulatedClusters::new(settings(&args.cluster)?, nodes(&args), driver, say_of(&args));
-    let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
+    let suites = suites(plan::suite(definition.clone(), version, Arc::new(clusters)), &args);
     let (terms, with_sanity) = (args.terms.clone(), args.cluster.with_sanity);
     let args = run_args(args);
     let mut config = run::reachable(&args)?;
@@ -75,10 +77,15 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
 }
 
 /// Ids of the tests that would skip, whatever the driver answers.
-fn skips(definition: &DriverDefinition, storage: Option<&StorageClass>, view: &View) -> BTreeSet<String> {
+fn skips(
+    definition: &DriverDefinition,
+    storage: Option<&StorageClass>,
+    version: Version,
+    view: &View,
+) -> BTreeSet<String> {
     let skips =
         |instance: &Instance| matches!(instance.unmet(definition, storage, view), Some(Unmet::Skips(_)));
-    plan::instances(definition).into_iter().filter(skips).map(|instance| instance.id).collect()
+    plan::instances(definition, version).into_iter().filter(skips).map(|instance| instance.id).collect()
 }
 
 /// Kubernetes' tests first: what they find is not to be doubted because of what hostile calls before may have done.
@@ -154,6 +161,7 @@ fn settings(args: &ClusterArgs) -> Result<Settings, Error> {
         default_fs_type: args.default_fstype.clone().unwrap_or_default(),
         extra_create_metadata: args.extra_create_metadata,
         claim_annotations: args.claim_annotation.iter().cloned().collect(),
+        version: args.kubernetes.unwrap_or_default(),
         ..Settings::new(std::env::current_exe()?)
     })
 }
@@ -176,6 +184,8 @@ struct Planned<'a> {
     plan: Verdict,
     /// Why it would be skipped, or what that depends on.
     reason: Option<String>,
+    /// True if e2e.test of this version has the test for this definition. Since 1.37, it has no tests that it would always skip.
+    registered: bool,
 }
 
 /// The fate of a test, as far as it is known before the driver is asked.
@@ -191,12 +201,16 @@ enum Verdict {
 /// The plan for programs.
 #[derive(Serialize)]
 struct PlanReport<'a> {
+    /// The version of Kubernetes whose tests these are.
+    kubernetes: String,
     /// Tests that there are for this definition.
     all: usize,
     /// Numbers of tests by plan.
     run: usize,
     may_run: usize,
     skip: usize,
+    /// Number of tests that e2e.test of this version has for this definition.
+    registered: usize,
     /// The tests that the terms choose, of the shard or of all.
     tests: &'a [Planned<'a>],
 }
@@ -206,14 +220,16 @@ impl<'a> Planned<'a> {
         instance: &'a Instance,
         definition: &DriverDefinition,
         storage: Option<&StorageClass>,
+        version: Version,
         view: &View,
     ) -> Planned<'a> {
+        let registered = !(version.leaves_out_skipped() && instance.is_ruled_out(definition, storage));
         let (plan, reason) = match instance.unmet(definition, storage, view) {
             None => (Verdict::Run, None),
             Some(Unmet::Depends(why)) => (Verdict::MayRun, Some(why)),
             Some(Unmet::Skips(why)) => (Verdict::Skip, Some(why)),
         };
-        Planned { id: &instance.id, name: &instance.name, plan, reason }
+        Planned { id: &instance.id, name: &instance.name, plan, reason, registered }
     }
 }
 
@@ -222,9 +238,10 @@ fn print_plan(
     args: &E2eArgs,
     definition: &DriverDefinition,
     storage: Option<&StorageClass>,
+    version: Version,
     view: &View,
 ) -> Result<Exit, Error> {
-    let mut instances = plan::instances(definition);
+    let mut instances = plan::instances(definition, version);
     let all = instances.len();
     let registry = Registry::new([plan::suite_to_list(&instances)]);
     let filter = args.terms.filter(&registry)?;
@@ -238,9 +255,10 @@ fn print_plan(
     let chosen = instances.len();
     let shard = args.course.shard;
     instances.retain(|instance| shard.is_none_or(|shard| shard.has(&instance.id)));
-    let planned = |instance| Planned::of(instance, definition, storage, view);
+    let planned = |instance| Planned::of(instance, definition, storage, version, view);
     let tests: Vec<Planned<'_>> = instances.iter().map(planned).collect();
     let count = |plan| tests.iter().filter(|test| test.plan == plan).count();
+    let registered = tests.iter().filter(|test| test.registered).count();
     let (run, open) = (count(Verdict::Run), count(Verdict::MayRun));
     if run + open == 0 {
         note(
@@ -250,7 +268,8 @@ fn print_plan(
     let mut out = io::stdout().lock();
     if args.format == OutputFormat::Json {
         let skip = count(Verdict::Skip);
-        json(out, &PlanReport { all, run, may_run: open, skip, tests: &tests })?;
+        let kubernetes = version.to_string();
+        json(out, &PlanReport { kubernetes, all, run, may_run: open, skip, registered, tests: &tests })?;
         return Ok(Exit::Success);
     }
     for Planned { name, plan, reason, .. } in &tests {
@@ -264,6 +283,10 @@ fn print_plan(
     }
     let open =
         if open == 0 { String::new() } else { format!(", and {open} more may: only the driver knows") };
+    writeln!(
+        out,
+        "\nKubernetes {version}: its e2e.test has {registered} of these tests for this definition"
+    )?;
     match shard {
         None if chosen == all => writeln!(out, "\n{run} of {all} tests would run{open}")?,
         None => writeln!(out, "\n{run} of {chosen} tests would run{open}; {all} in all")?,

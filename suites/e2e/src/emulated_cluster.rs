@@ -67,6 +67,7 @@ use crate::cluster::{
     Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
 };
 use crate::room::{Room, Share};
+use crate::version::Version;
 pub use clusters::EmulatedClusters;
 use failure::Caller;
 pub use failure::Streaks;
@@ -112,6 +113,8 @@ pub struct Settings {
     pub extra_create_metadata: bool,
     /// Annotations that every claim has.
     pub claim_annotations: Pairs,
+    /// The version of Kubernetes whose components are played.
+    pub version: Version,
     /// `seLinuxMount` of the CSIDriver if no manifest has one.
     pub se_linux_mount: bool,
     /// The failures that the tests of a run have seen from the driver.
@@ -127,6 +130,7 @@ impl Settings {
             default_fs_type: String::new(),
             extra_create_metadata: false,
             claim_annotations: Pairs::new(),
+            version: Version::default(),
             se_linux_mount: false,
             streaks: Arc::default(),
         }

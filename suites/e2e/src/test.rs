@@ -126,6 +126,14 @@ impl Need {
         }
     }
 
+    /// Returns whether the definition does not meet the need, wherever the test runs.
+    pub(crate) fn is_ruled_out(&self, at: &Situation<'_>) -> bool {
+        match self {
+            Need::TwoNodes | Need::Never(_) => false,
+            _ => self.unpromised(at).is_some(),
+        }
+    }
+
     /// Returns why the definition does not meet the need.
     fn unpromised(&self, at: &Situation<'_>) -> Option<String> {
         let definition = at.definition;

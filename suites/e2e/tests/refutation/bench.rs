@@ -19,6 +19,7 @@ use csi_mock_driver::{Capability, Defect as MockDefect, MockDriver};
 use csi_proto::Endpoint;
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
+use csi_suite_e2e::version::Version;
 use csi_test_support::hostpath;
 use csi_test_support::run::Run;
 
@@ -244,7 +245,7 @@ fn suite(definition: &Path, manifests: &str, nodes: usize, is_faulty: bool) -> S
     let settings = Settings { objects, ..Settings::new(std::env::current_exe().unwrap()) };
     let clusters = EmulatedClusters::new(settings, nodes, loaded.definition.clone(), |_| {});
     let definition = Definition::new(loaded).unwrap();
-    plan::suite(Arc::new(definition), Arc::new(clusters))
+    plan::suite(Arc::new(definition), Version::default(), Arc::new(clusters))
 }
 
 fn config_of(root: &Path, endpoints: &[Endpoint], is_faulty: bool) -> Config {

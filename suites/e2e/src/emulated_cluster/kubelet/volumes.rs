@@ -10,7 +10,7 @@ use csi_proto::v1;
 use super::health::Watched;
 use super::reconstruction::beside;
 use super::{Kubelet, NodeCapability, fs_group, selinux};
-use crate::cluster::{Pairs, PersistentVolume, Pod, SecretUse, VolumeMode};
+use crate::cluster::{AccessMode, Pairs, PersistentVolume, Pod, SecretUse, VolumeMode};
 use crate::emulated_cluster::failure::{Caller, Failure, Verdict};
 use crate::emulated_cluster::shared::{capability, hex_sha256};
 use crate::emulated_cluster::store::Objects;
@@ -85,6 +85,10 @@ impl PodMount {
 
     pub(super) fn volume_name(&self) -> &str {
         &self.volume.name
+    }
+
+    pub(super) fn access_modes(&self) -> &[AccessMode] {
+        &self.volume.access_modes
     }
 
     pub(super) fn is_inline(&self) -> bool {
@@ -224,7 +228,7 @@ impl Kubelet {
         let finer = self.can(NodeCapability::SingleNodeMultiWriter).await?;
         // Kubelet only reads the first mode.
         let first = mount.volume.access_modes.first().copied();
-        let mode = access_mode::of_one(first.unwrap_or(crate::cluster::AccessMode::ReadWriteOnce), finer);
+        let mode = access_mode::of_one(first.unwrap_or(AccessMode::ReadWriteOnce), finer);
         let mut capability = capability(&mount.volume, mode, group);
         if let Some(context) = self.selinux_context(pod, mount)
             && let Some(v1::volume_capability::AccessType::Mount(mount)) = &mut capability.access_type
@@ -311,7 +315,7 @@ impl Kubelet {
         }
         // Block volumes get no tokens.
         let tokens = (mount.access() == AccessType::Mount).then(|| self.tokens()).flatten();
-        let (in_secrets, in_context) = match driver.service_account_token_in_secrets {
+        let (in_secrets, in_context) = match self.puts_tokens_in_secrets() {
             true => (tokens, None),
             false => (None, tokens),
         };
