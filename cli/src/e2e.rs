@@ -13,15 +13,18 @@ use std::time::Duration;
 use csi_driver_definitions::{Capability, DriverDefinition, Loaded, Objects, StorageClass};
 use csi_harness::checks::check::Check;
 use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::checks::shard::Shard;
 use csi_harness::config::{Config, PathLayout};
 use csi_suite_e2e::direct;
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings, machine_has_selinux};
 use csi_suite_e2e::plan::{self, Definition, Instance, Say};
+use csi_suite_e2e::promise::{self, Unused};
 use csi_suite_e2e::version::Version;
-use csi_suite_e2e::view::{Unmet, View};
+use csi_suite_e2e::view::{SkippedBy, Unmet, View};
 use serde::Serialize;
+use tokio::runtime::Runtime;
 
-use crate::args::{ClusterArgs, ClusterKind, E2eArgs, OutputFormat, PathArgs, RunArgs};
+use crate::args::{ClusterArgs, ClusterKind, E2eArgs, OutputFormat, PathArgs, RunArgs, Terms};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::list::json;
@@ -50,7 +53,9 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let (driver, view) = (loaded.definition.clone(), EmulatedClusters::view(nodes(&args)));
     let definition = Arc::new(Definition::new(loaded)?);
     if args.plan {
-        return print_plan(&args, &driver, definition.storage_class(), version, &view);
+        let shown = Shown::of(&args);
+        let (view, unused) = asked(args, &driver, view)?;
+        return print_plan(&shown, &driver, definition.storage_class(), version, &view, unused.as_deref());
     }
     let defined = Defined {
         skips: skips(&driver, definition.storage_class(), version, &view),
@@ -184,6 +189,8 @@ struct Planned<'a> {
     plan: Verdict,
     /// Why it would be skipped, or what that depends on.
     reason: Option<String>,
+    /// Who decides about that.
+    by: Option<SkippedBy>,
     /// True if e2e.test of this version has the test for this definition. Since 1.37, it has no tests that it would always skip.
     registered: bool,
 }
@@ -196,6 +203,20 @@ enum Verdict {
     /// Only the driver knows.
     MayRun,
     Skip,
+}
+
+/// The part of a plan that is printed, and its form.
+#[derive(Debug)]
+struct Shown {
+    terms: Terms,
+    shard: Option<Shard>,
+    format: OutputFormat,
+}
+
+impl Shown {
+    fn of(args: &E2eArgs) -> Shown {
+        Shown { terms: args.terms.clone(), shard: args.course.shard, format: args.format }
+    }
 }
 
 /// The plan for programs.
@@ -211,6 +232,9 @@ struct PlanReport<'a> {
     skip: usize,
     /// Number of tests that e2e.test of this version has for this definition.
     registered: usize,
+    /// What the driver advertises and the definition leaves out; absent if the driver was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unused: Option<&'a [Unused]>,
     /// The tests that the terms choose, of the shard or of all.
     tests: &'a [Planned<'a>],
 }
@@ -224,27 +248,46 @@ impl<'a> Planned<'a> {
         view: &View,
     ) -> Planned<'a> {
         let registered = !(version.leaves_out_skipped() && instance.is_ruled_out(definition, storage));
-        let (plan, reason) = match instance.unmet(definition, storage, view) {
-            None => (Verdict::Run, None),
-            Some(Unmet::Depends(why)) => (Verdict::MayRun, Some(why)),
-            Some(Unmet::Skips(why)) => (Verdict::Skip, Some(why)),
+        let (plan, reason, by) = match instance.unmet_by(definition, storage, view) {
+            None => (Verdict::Run, None, None),
+            Some((Unmet::Depends(why), by)) => (Verdict::MayRun, Some(why), Some(by)),
+            Some((Unmet::Skips(why), by)) => (Verdict::Skip, Some(why), Some(by)),
         };
-        Planned { id: &instance.id, name: &instance.name, plan, reason, registered }
+        Planned { id: &instance.id, name: &instance.name, plan, reason, by, registered }
     }
+}
+
+/// Asks the driver at `--endpoint`, if there is one, what it advertises: more is known then, and what the definition leaves out.
+fn asked(
+    args: E2eArgs,
+    definition: &DriverDefinition,
+    view: View,
+) -> Result<(View, Option<Vec<Unused>>), Error> {
+    let is_there = args.target.endpoint.is_some() && args.target.driver_command.is_none();
+    if !is_there {
+        return Ok((view, None));
+    }
+    let runtime = Runtime::new().map_err(Error::Runtime)?;
+    let config = run::reachable(&run_args(args))?;
+    let target = runtime.block_on(run::connect(config, None))?;
+    let advertises = |one| target.capabilities().has(one);
+    let unused = promise::unused(definition, advertises);
+    Ok((view.with_driver(advertises), Some(unused)))
 }
 
 /// Prints, for each test that the terms choose, whether it would run, and the reason where that is not certain.
 fn print_plan(
-    args: &E2eArgs,
+    shown: &Shown,
     definition: &DriverDefinition,
     storage: Option<&StorageClass>,
     version: Version,
     view: &View,
+    unused: Option<&[Unused]>,
 ) -> Result<Exit, Error> {
     let mut instances = plan::instances(definition, version);
     let all = instances.len();
     let registry = Registry::new([plan::suite_to_list(&instances)]);
-    let filter = args.terms.filter(&registry)?;
+    let filter = shown.terms.filter(&registry)?;
     let checks: Vec<&Check> = registry.checks().map(|(_, check)| check).collect();
     let chosen: BTreeSet<&str> =
         checks.iter().filter(|check| filter.selects(check, &check.id)).map(|check| &*check.id).collect();
@@ -253,7 +296,7 @@ fn print_plan(
         return Err(Error::NothingSelected);
     }
     let chosen = instances.len();
-    let shard = args.course.shard;
+    let shard = shown.shard;
     instances.retain(|instance| shard.is_none_or(|shard| shard.has(&instance.id)));
     let planned = |instance| Planned::of(instance, definition, storage, version, view);
     let tests: Vec<Planned<'_>> = instances.iter().map(planned).collect();
@@ -266,20 +309,30 @@ fn print_plan(
         );
     }
     let mut out = io::stdout().lock();
-    if args.format == OutputFormat::Json {
+    if shown.format == OutputFormat::Json {
         let skip = count(Verdict::Skip);
         let kubernetes = version.to_string();
-        json(out, &PlanReport { kubernetes, all, run, may_run: open, skip, registered, tests: &tests })?;
+        json(
+            out,
+            &PlanReport { kubernetes, all, run, may_run: open, skip, registered, unused, tests: &tests },
+        )?;
         return Ok(Exit::Success);
     }
-    for Planned { name, plan, reason, .. } in &tests {
+    for Planned { name, plan, reason, by, .. } in &tests {
         let word = match plan {
             Verdict::Run => "run ",
             Verdict::MayRun => "run?",
             Verdict::Skip => "skip",
         };
         writeln!(out, "{word}  {name}")?;
-        reason.iter().try_for_each(|reason| writeln!(out, "      {reason}"))?;
+        let by = by.map_or("", SkippedBy::name);
+        reason.iter().try_for_each(|reason| writeln!(out, "      {by}: {reason}"))?;
+    }
+    for Unused { advertised, add } in unused.unwrap_or_default() {
+        writeln!(
+            out,
+            "\nthe driver advertises {advertised}, and the definition leaves it out; to test it, add\n      {add}"
+        )?;
     }
     let open =
         if open == 0 { String::new() } else { format!(", and {open} more may: only the driver knows") };

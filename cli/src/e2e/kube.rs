@@ -15,7 +15,7 @@ use csi_suite_e2e::version::Version;
 use tokio::runtime::Runtime;
 
 use super::with_sanity::Reached;
-use super::{TEST_LIMIT, fill, load, print_plan, run_args, say_of, skips, suites};
+use super::{Shown, TEST_LIMIT, fill, load, print_plan, run_args, say_of, skips, suites};
 use crate::args::E2eArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -48,7 +48,7 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         let access = node_access(&args)?;
         let read = runtime.block_on(definition::read(&found.server, loaded))?;
         let view = KubeClusters::view(&found, &settings_of(&args, &read, &driver, access));
-        return print_plan(&args, &definition, read.storage_class(), version, &view);
+        return print_plan(&Shown::of(&args), &definition, read.storage_class(), version, &view, None);
     }
     if args.course.cleanup {
         let of_tests = removed(&runtime, connection)?;

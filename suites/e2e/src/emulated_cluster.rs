@@ -68,6 +68,7 @@ use crate::cluster::{
 };
 use crate::room::{Room, Share};
 use crate::version::Version;
+use crate::view::lacks;
 pub use clusters::EmulatedClusters;
 use failure::Caller;
 pub use failure::Streaks;
@@ -364,9 +365,7 @@ impl Cluster for EmulatedCluster {
             return Err(format!("no --manifest has a CSIDriver object of the driver with {field}"));
         }
         match feature.capability() {
-            Some(capability) if !self.shared.has(capability) => {
-                Err(format!("the driver does not have {}", capability.name()))
-            }
+            Some(capability) if !self.shared.has(capability) => Err(lacks(capability)),
             _ => Ok(()),
         }
     }

@@ -17,7 +17,7 @@ use crate::scene::{Scene, failed};
 use crate::suites;
 use crate::test::{Need, Situation, Suite, Test, claim_bytes, unreachable};
 use crate::version::Version;
-use crate::view::{Unmet, View};
+use crate::view::{SkippedBy, Unmet, View};
 
 /// Provides clusters for tests.
 #[async_trait]
@@ -131,13 +131,27 @@ impl Instance {
         storage: Option<&StorageClass>,
         view: &View,
     ) -> Option<Unmet> {
+        self.unmet_by(definition, storage, view).map(|(unmet, _)| unmet)
+    }
+
+    /// Returns the same with what decides about it.
+    pub fn unmet_by(
+        &self,
+        definition: &DriverDefinition,
+        storage: Option<&StorageClass>,
+        view: &View,
+    ) -> Option<(Unmet, SkippedBy)> {
         if let Some(why) = unreachable(definition, self.pattern) {
-            return Some(Unmet::Skips(why));
+            let needs_windows = definition.driver_info.supports_fs_type(self.pattern.fs_type)
+                && self.pattern.fs_type == "ntfs";
+            let by = if needs_windows { SkippedBy::Machine } else { SkippedBy::Definition };
+            return Some((Unmet::Skips(why), by));
         }
         let at = Situation { definition, storage, pattern: self.pattern, view };
-        let mut unmet: Vec<Unmet> = self.needs().filter_map(|need| need.unmet(&at)).collect();
+        let unmet = |need: &'static Need| Some((need.unmet(&at)?, need.unmet_by(&at)));
+        let mut unmet: Vec<(Unmet, SkippedBy)> = self.needs().filter_map(unmet).collect();
         // Certain reasons come before uncertain ones.
-        let certain = unmet.iter().position(|one| matches!(one, Unmet::Skips(_))).unwrap_or(0);
+        let certain = unmet.iter().position(|(one, _)| matches!(one, Unmet::Skips(_))).unwrap_or(0);
         (!unmet.is_empty()).then(|| unmet.swap_remove(certain))
     }
 
