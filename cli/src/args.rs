@@ -15,6 +15,7 @@ use csi_harness::protocol::capability::Capability;
 use csi_harness::protocol::version::{CsiVersion, Version};
 use csi_mock_driver::Defect;
 use csi_report::Format;
+use csi_suite_e2e::version::Version as KubernetesVersion;
 use csi_suite_load::threshold::Threshold;
 use csi_suite_load::workload::Workload;
 
@@ -605,6 +606,10 @@ pub(crate) struct ClusterArgs {
     /// start kubelet]
     #[arg(long, value_name = "COMMAND", requires_all = ["node_access", "kubelet_stop_command"])]
     pub(crate) kubelet_start_command: Option<String>,
+    /// Version of Kubernetes whose tests run and whose components are played, from 1.34 to 1.37; with --cluster kube that of the
+    /// cluster [default: 1.37]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kubernetes: Option<KubernetesVersion>,
     /// Manifests that the driver is installed with: its CSIDriver, and Secrets that classes name; other objects are ignored;
     /// repeatable
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -13,14 +13,18 @@ use std::time::Duration;
 use csi_driver_definitions::{Capability, DriverDefinition, Loaded, Objects, StorageClass};
 use csi_harness::checks::check::Check;
 use csi_harness::checks::registry::{Registry, Suite};
+use csi_harness::checks::shard::Shard;
 use csi_harness::config::{Config, PathLayout};
 use csi_suite_e2e::direct;
-use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings};
+use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings, machine_has_selinux};
 use csi_suite_e2e::plan::{self, Definition, Instance, Say};
-use csi_suite_e2e::view::{Unmet, View};
+use csi_suite_e2e::promise::{self, Unused};
+use csi_suite_e2e::version::Version;
+use csi_suite_e2e::view::{SkippedBy, Unmet, View};
 use serde::Serialize;
+use tokio::runtime::Runtime;
 
-use crate::args::{ClusterArgs, ClusterKind, E2eArgs, OutputFormat, PathArgs, RunArgs};
+use crate::args::{ClusterArgs, ClusterKind, E2eArgs, OutputFormat, PathArgs, RunArgs, Terms};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::list::json;
@@ -45,22 +49,26 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         return run::clean_up(&run_args(args));
     }
     let loaded = load(&args)?;
+    let version = args.cluster.kubernetes.unwrap_or_default();
     let (driver, view) = (loaded.definition.clone(), EmulatedClusters::view(nodes(&args)));
     let definition = Arc::new(Definition::new(loaded)?);
     if args.plan {
-        return print_plan(&args, &driver, definition.storage_class(), &view);
+        let shown = Shown::of(&args);
+        let (view, unused) = asked(args, &driver, view)?;
+        return print_plan(&shown, &driver, definition.storage_class(), version, &view, unused.as_deref());
     }
     let defined = Defined {
-        skips: skips(&driver, definition.storage_class(), &view),
+        skips: skips(&driver, definition.storage_class(), version, &view),
         driver_name: Some(driver.driver_info.name.clone()),
         definition: args.driver_definition.clone(),
+        watches_mounts: driver.can(Capability::SeLinuxMount) && !machine_has_selinux(),
     };
     if !args.course.dry_run && !rustix::process::geteuid().is_root() {
         let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";
         return Err(Error::Settings(problem.to_owned()));
     }
     let clusters = EmulatedClusters::new(settings(&args.cluster)?, nodes(&args), driver, say_of(&args));
-    let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
+    let suites = suites(plan::suite(definition.clone(), version, Arc::new(clusters)), &args);
     let (terms, with_sanity) = (args.terms.clone(), args.cluster.with_sanity);
     let args = run_args(args);
     let mut config = run::reachable(&args)?;
@@ -74,10 +82,15 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
 }
 
 /// Ids of the tests that would skip, whatever the driver answers.
-fn skips(definition: &DriverDefinition, storage: Option<&StorageClass>, view: &View) -> BTreeSet<String> {
+fn skips(
+    definition: &DriverDefinition,
+    storage: Option<&StorageClass>,
+    version: Version,
+    view: &View,
+) -> BTreeSet<String> {
     let skips =
         |instance: &Instance| matches!(instance.unmet(definition, storage, view), Some(Unmet::Skips(_)));
-    plan::instances(definition).into_iter().filter(skips).map(|instance| instance.id).collect()
+    plan::instances(definition, version).into_iter().filter(skips).map(|instance| instance.id).collect()
 }
 
 /// Kubernetes' tests first: what they find is not to be doubted because of what hostile calls before may have done.
@@ -153,6 +166,7 @@ fn settings(args: &ClusterArgs) -> Result<Settings, Error> {
         default_fs_type: args.default_fstype.clone().unwrap_or_default(),
         extra_create_metadata: args.extra_create_metadata,
         claim_annotations: args.claim_annotation.iter().cloned().collect(),
+        version: args.kubernetes.unwrap_or_default(),
         ..Settings::new(std::env::current_exe()?)
     })
 }
@@ -175,6 +189,10 @@ struct Planned<'a> {
     plan: Verdict,
     /// Why it would be skipped, or what that depends on.
     reason: Option<String>,
+    /// Who decides about that.
+    by: Option<SkippedBy>,
+    /// True if e2e.test of this version has the test for this definition. Since 1.37, it has no tests that it would always skip.
+    registered: bool,
 }
 
 /// The fate of a test, as far as it is known before the driver is asked.
@@ -187,15 +205,36 @@ enum Verdict {
     Skip,
 }
 
+/// The part of a plan that is printed, and its form.
+#[derive(Debug)]
+struct Shown {
+    terms: Terms,
+    shard: Option<Shard>,
+    format: OutputFormat,
+}
+
+impl Shown {
+    fn of(args: &E2eArgs) -> Shown {
+        Shown { terms: args.terms.clone(), shard: args.course.shard, format: args.format }
+    }
+}
+
 /// The plan for programs.
 #[derive(Serialize)]
 struct PlanReport<'a> {
+    /// The version of Kubernetes whose tests these are.
+    kubernetes: String,
     /// Tests that there are for this definition.
     all: usize,
     /// Numbers of tests by plan.
     run: usize,
     may_run: usize,
     skip: usize,
+    /// Number of tests that e2e.test of this version has for this definition.
+    registered: usize,
+    /// What the driver advertises and the definition leaves out; absent if the driver was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unused: Option<&'a [Unused]>,
     /// The tests that the terms choose, of the shard or of all.
     tests: &'a [Planned<'a>],
 }
@@ -205,28 +244,50 @@ impl<'a> Planned<'a> {
         instance: &'a Instance,
         definition: &DriverDefinition,
         storage: Option<&StorageClass>,
+        version: Version,
         view: &View,
     ) -> Planned<'a> {
-        let (plan, reason) = match instance.unmet(definition, storage, view) {
-            None => (Verdict::Run, None),
-            Some(Unmet::Depends(why)) => (Verdict::MayRun, Some(why)),
-            Some(Unmet::Skips(why)) => (Verdict::Skip, Some(why)),
+        let registered = !(version.leaves_out_skipped() && instance.is_ruled_out(definition, storage));
+        let (plan, reason, by) = match instance.unmet_by(definition, storage, view) {
+            None => (Verdict::Run, None, None),
+            Some((Unmet::Depends(why), by)) => (Verdict::MayRun, Some(why), Some(by)),
+            Some((Unmet::Skips(why), by)) => (Verdict::Skip, Some(why), Some(by)),
         };
-        Planned { id: &instance.id, name: &instance.name, plan, reason }
+        Planned { id: &instance.id, name: &instance.name, plan, reason, by, registered }
     }
+}
+
+/// Asks the driver at `--endpoint`, if there is one, what it advertises: more is known then, and what the definition leaves out.
+fn asked(
+    args: E2eArgs,
+    definition: &DriverDefinition,
+    view: View,
+) -> Result<(View, Option<Vec<Unused>>), Error> {
+    let is_there = args.target.endpoint.is_some() && args.target.driver_command.is_none();
+    if !is_there {
+        return Ok((view, None));
+    }
+    let runtime = Runtime::new().map_err(Error::Runtime)?;
+    let config = run::reachable(&run_args(args))?;
+    let target = runtime.block_on(run::connect(config, None))?;
+    let advertises = |one| target.capabilities().has(one);
+    let unused = promise::unused(definition, advertises);
+    Ok((view.with_driver(advertises), Some(unused)))
 }
 
 /// Prints, for each test that the terms choose, whether it would run, and the reason where that is not certain.
 fn print_plan(
-    args: &E2eArgs,
+    shown: &Shown,
     definition: &DriverDefinition,
     storage: Option<&StorageClass>,
+    version: Version,
     view: &View,
+    unused: Option<&[Unused]>,
 ) -> Result<Exit, Error> {
-    let mut instances = plan::instances(definition);
+    let mut instances = plan::instances(definition, version);
     let all = instances.len();
     let registry = Registry::new([plan::suite_to_list(&instances)]);
-    let filter = args.terms.filter(&registry)?;
+    let filter = shown.terms.filter(&registry)?;
     let checks: Vec<&Check> = registry.checks().map(|(_, check)| check).collect();
     let chosen: BTreeSet<&str> =
         checks.iter().filter(|check| filter.selects(check, &check.id)).map(|check| &*check.id).collect();
@@ -235,11 +296,12 @@ fn print_plan(
         return Err(Error::NothingSelected);
     }
     let chosen = instances.len();
-    let shard = args.course.shard;
+    let shard = shown.shard;
     instances.retain(|instance| shard.is_none_or(|shard| shard.has(&instance.id)));
-    let planned = |instance| Planned::of(instance, definition, storage, view);
+    let planned = |instance| Planned::of(instance, definition, storage, version, view);
     let tests: Vec<Planned<'_>> = instances.iter().map(planned).collect();
     let count = |plan| tests.iter().filter(|test| test.plan == plan).count();
+    let registered = tests.iter().filter(|test| test.registered).count();
     let (run, open) = (count(Verdict::Run), count(Verdict::MayRun));
     if run + open == 0 {
         note(
@@ -247,22 +309,37 @@ fn print_plan(
         );
     }
     let mut out = io::stdout().lock();
-    if args.format == OutputFormat::Json {
+    if shown.format == OutputFormat::Json {
         let skip = count(Verdict::Skip);
-        json(out, &PlanReport { all, run, may_run: open, skip, tests: &tests })?;
+        let kubernetes = version.to_string();
+        json(
+            out,
+            &PlanReport { kubernetes, all, run, may_run: open, skip, registered, unused, tests: &tests },
+        )?;
         return Ok(Exit::Success);
     }
-    for Planned { name, plan, reason, .. } in &tests {
+    for Planned { name, plan, reason, by, .. } in &tests {
         let word = match plan {
             Verdict::Run => "run ",
             Verdict::MayRun => "run?",
             Verdict::Skip => "skip",
         };
         writeln!(out, "{word}  {name}")?;
-        reason.iter().try_for_each(|reason| writeln!(out, "      {reason}"))?;
+        let by = by.map_or("", SkippedBy::name);
+        reason.iter().try_for_each(|reason| writeln!(out, "      {by}: {reason}"))?;
+    }
+    for Unused { advertised, add } in unused.unwrap_or_default() {
+        writeln!(
+            out,
+            "\nthe driver advertises {advertised}, and the definition leaves it out; to test it, add\n      {add}"
+        )?;
     }
     let open =
         if open == 0 { String::new() } else { format!(", and {open} more may: only the driver knows") };
+    writeln!(
+        out,
+        "\nKubernetes {version}: its e2e.test has {registered} of these tests for this definition"
+    )?;
     match shard {
         None if chosen == all => writeln!(out, "\n{run} of {all} tests would run{open}")?,
         None => writeln!(out, "\n{run} of {chosen} tests would run{open}; {all} in all")?,

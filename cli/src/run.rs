@@ -14,7 +14,7 @@ use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::checks::shard::{Shard, digest};
 use csi_harness::client::target::{Target, TargetError};
 use csi_harness::config::{AccessType, Config};
-use csi_harness::driver::Driver;
+use csi_harness::driver::{Driver, Supervisor};
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::Summary;
 use csi_harness::run::plan;
@@ -86,6 +86,8 @@ pub(crate) struct Defined {
     pub(crate) driver_name: Option<String>,
     /// The file of the definition.
     pub(crate) definition: Option<PathBuf>,
+    /// True if the mount calls of a driver that the run starts are watched.
+    pub(crate) watches_mounts: bool,
 }
 
 /// Runs the checks of suites that are made for the run, one suite after the other.
@@ -363,6 +365,13 @@ fn embed(args: &RunArgs, config: &mut Config) -> Result<Driver, Error> {
     Ok(embedded::driver(args.target.mock_defect.clone(), Vec::new(), config)?)
 }
 
+/// Watches the mount calls of a driver that is not started yet, if the kernel permits it. Tests that need them say so if it does not.
+async fn watch_mounts(driver: &Driver) {
+    if driver.can_be_supervised() && Supervisor::try_it().await.is_ok() {
+        driver.supervise(Some(Supervisor::of_mounts()));
+    }
+}
+
 /// Refuses to start a driver where another one listens: the run would end the one, and talk to the other.
 async fn refuse_another(config: &Config, driver: &Driver) -> Result<(), Error> {
     // One that the run has started itself is no other.
@@ -436,6 +445,9 @@ async fn run_plan(
     let first_line = is_built_in.then(|| BUILT_IN.to_owned());
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
     let seed = args.course.shard.map_or(seed, |shard| shard.seed(seed));
+    if let Some(driver) = driver.as_ref().filter(|_| defined.watches_mounts) {
+        watch_mounts(driver).await;
+    }
     let target = tokio::select! {
         target = connect(config, driver) => target?,
         // Nothing is made yet, so there is nothing to undo.

@@ -6,6 +6,7 @@ mod elsewhere;
 mod frozen;
 mod in_process;
 mod log;
+mod mount_calls;
 mod proxy;
 mod starts;
 mod syscalls;
@@ -31,6 +32,7 @@ use elsewhere::Elsewhere;
 pub use frozen::Frozen;
 use in_process::InProcess;
 pub use log::DriverLog;
+pub use mount_calls::MountCall;
 pub use proxy::{NetworkFault, Proxy};
 pub use starts::Away;
 pub(crate) use starts::START_FACTOR;
@@ -436,6 +438,20 @@ impl Driver {
             }
             Host::Elsewhere(_) | Host::InProcess(_) => false,
         }
+    }
+
+    /// The driver's mount calls since the last time, if they are watched: after [`Driver::supervise`] with
+    /// [`Supervisor::of_mounts`].
+    pub fn take_mount_calls(&self) -> Option<Vec<MountCall>> {
+        match &self.0.host {
+            Host::Child(child) => child.take_mount_calls(),
+            Host::Elsewhere(_) | Host::InProcess(_) => None,
+        }
+    }
+
+    /// True if the driver's mount calls are watched.
+    pub fn is_watched_for_mounts(&self) -> bool {
+        matches!(&self.0.host, Host::Child(child) if child.is_watched_for_mounts())
     }
 
     /// True if the run starts the driver, so that its system calls can be looked at.

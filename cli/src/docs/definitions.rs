@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use csi_driver_definitions::{DriverDefinition, StorageClass};
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, NEVER_OFFERED};
 use csi_suite_e2e::plan::{self, Instance};
+use csi_suite_e2e::version::Version;
 use csi_suite_e2e::view::Unmet;
 
 use super::{check_section, root};
@@ -21,7 +22,7 @@ fn what_the_definitions_select() {
         let definition = loaded.definition;
         let file = path.file_name().unwrap().to_str().unwrap();
         let name = &definition.driver_info.name;
-        let instances = plan::instances(&definition);
+        let instances = plan::instances(&definition, Version::default());
         let on = |nodes| {
             let runs = |one: &&Instance| skipped(one, &definition, storage.as_ref(), nodes).is_none();
             instances.iter().filter(runs).count()
@@ -48,7 +49,7 @@ fn what_the_definitions_select() {
 }
 
 /// Tests within reach of a definition.
-const INSTANCES: usize = 255;
+const INSTANCES: usize = 256;
 
 /// The tests that no definition of the reference driver selects, each with the reason that the most capable one gives.
 fn left_out() -> Vec<(String, String)> {
@@ -56,7 +57,7 @@ fn left_out() -> Vec<(String, String)> {
         DriverDefinition::load(&root().join("driver-definitions").join(name)).unwrap().definition
     };
     let (nodes, others) = (load("hostpath-nodes.yaml"), [load("hostpath.yaml"), load("hostpath-image.yaml")]);
-    let instances = plan::instances(&nodes);
+    let instances = plan::instances(&nodes, Version::default());
     assert_eq!(instances.len(), INSTANCES);
     let out = instances.into_iter().filter_map(|one| {
         let by_cluster =

@@ -11,10 +11,11 @@ use csi_suite_e2e::kube_cluster::connect::{Connection, KubeSource};
 use csi_suite_e2e::kube_cluster::discovery::Discovered;
 use csi_suite_e2e::kube_cluster::{DEFAULT_IMAGE, KubeClusters, NodeAccess, Settings, definition, reason};
 use csi_suite_e2e::plan::{self, Definition};
+use csi_suite_e2e::version::Version;
 use tokio::runtime::Runtime;
 
 use super::with_sanity::Reached;
-use super::{TEST_LIMIT, fill, load, print_plan, run_args, say_of, skips, suites};
+use super::{Shown, TEST_LIMIT, fill, load, print_plan, run_args, say_of, skips, suites};
 use crate::args::E2eArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -41,12 +42,13 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let driver = loaded.definition.driver_info.name.clone();
     let found = Discovered::new(connection.clone(), &driver);
     let found = runtime.block_on(found).map_err(|why| Error::Cluster(reason(why)))?;
+    let version = Version::of_cluster(&found.version);
     if args.plan {
         let definition = loaded.definition.clone();
         let access = node_access(&args)?;
         let read = runtime.block_on(definition::read(&found.server, loaded))?;
         let view = KubeClusters::view(&found, &settings_of(&args, &read, &driver, access));
-        return print_plan(&args, &definition, read.storage_class(), &view);
+        return print_plan(&Shown::of(&args), &definition, read.storage_class(), version, &view, None);
     }
     if args.course.cleanup {
         let of_tests = removed(&runtime, connection)?;
@@ -66,12 +68,17 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let written = loaded.definition.clone();
     let definition = Arc::new(runtime.block_on(definition::read(&server, loaded))?);
     let settings = settings_of(&args, &definition, &driver, node_access);
-    let skips = skips(&written, definition.storage_class(), &KubeClusters::view(&found, &settings));
+    let skips = skips(&written, definition.storage_class(), version, &KubeClusters::view(&found, &settings));
     // The API server was asked for the nodes of the driver with this name.
-    let defined = Defined { skips, driver_name: None, definition: args.driver_definition.clone() };
+    let defined = Defined {
+        skips,
+        driver_name: None,
+        definition: args.driver_definition.clone(),
+        ..Defined::default()
+    };
     let place = place(&found);
     let clusters = KubeClusters::new(found, settings, limit + UNDO_LIMIT, say_of(&args));
-    let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
+    let suites = suites(plan::suite(definition.clone(), version, Arc::new(clusters)), &args);
     let (terms, calls) = (args.terms.clone(), args.cluster.with_sanity && !args.course.dry_run);
     let mut args = run_args(args);
     args.limits.timeout = Some(limit);
@@ -150,6 +157,7 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         ("--secrets", target.secrets.is_some() && !cluster.with_sanity),
         ("--kubelet-dir without --node-access", args.kubelet_dir.is_some() && !cluster.node_access),
         ("--manifest", !cluster.manifest.is_empty()),
+        ("--kubernetes", cluster.kubernetes.is_some()),
         ("--default-fstype", cluster.default_fstype.is_some()),
         ("--extra-create-metadata", cluster.extra_create_metadata),
         ("--expect-capability", !course.expect_capability.is_empty() && !cluster.with_sanity),

@@ -36,8 +36,44 @@ fn the_plan_is_for_programs_too() {
         assert!(test["id"].as_str().unwrap().starts_with("volumes/"), "{test}");
         assert!(test["name"].as_str().unwrap().starts_with("External Storage "), "{test}");
         assert_eq!(test["plan"] == "run", test["reason"].is_null(), "{test}");
+        assert_eq!(test["plan"] == "run", test["by"].is_null(), "{test}");
     }
     check(&["e2e", "--driver-definition", MOCK, "--format", "json"], 2, &["--plan"]);
+}
+
+#[test]
+fn the_plan_names_what_the_driver_advertises_and_the_definition_leaves_out() {
+    let driver = Driver::start(Config::default());
+    let plan = ["e2e", "--plan", "--driver-definition", MOCK, "--endpoint", &driver.endpoint];
+    let said = check(&[&plan[..], &["--format", "json"]].concat(), 0, &[]);
+    let shown: Value = serde_json::from_str(&said.stdout).unwrap();
+    let unused = serde_json::json!(
+        { "advertised": "CREATE_DELETE_SNAPSHOT", "add": "DriverInfo.Capabilities.snapshotDataSource: true" }
+    );
+    assert!(shown["unused"].as_array().unwrap().contains(&unused), "{shown}");
+    let unasked = check(&["e2e", "--plan", "--driver-definition", MOCK, "--format", "json"], 0, &[]);
+    let unasked: Value = serde_json::from_str(&unasked.stdout).unwrap();
+    assert!(unasked["unused"].is_null(), "{unasked}");
+    assert!(shown["may_run"].as_u64() < unasked["may_run"].as_u64(), "the driver has said what it can do");
+    let text = check(&plan, 0, &[]).stdout;
+    assert!(
+        text.contains("the driver advertises CREATE_DELETE_SNAPSHOT, and the definition leaves it out"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_older_version_has_fewer_tests_and_registers_those_that_it_skips() {
+    let numbers = |version: &str| {
+        let plan =
+            ["e2e", "--plan", "--driver-definition", MOCK, "--format", "json", "--kubernetes", version];
+        let shown: Value = serde_json::from_str(&check(&plan, 0, &[]).stdout).unwrap();
+        assert_eq!(shown["kubernetes"], version);
+        (shown["all"].as_u64().unwrap(), shown["registered"].as_u64().unwrap())
+    };
+    let ((older, all_of_them), (newer, some)) = (numbers("1.34"), numbers("1.37"));
+    assert!(older < newer && all_of_them == older && some < newer, "{older} {newer} {some}");
+    check(&["e2e", "--plan", "--driver-definition", MOCK, "--kubernetes", "1.20"], 2, &["1.34, 1.35"]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use tokio::process::Command;
 use tokio::sync::watch;
 
 use super::commands::CommandPath;
+use super::mount_calls::MountCall;
 use super::syscalls::Supervisor;
 use super::{DriverError, DriverLog, Frozen, Left};
 
@@ -142,6 +143,14 @@ impl Child {
         *self.supervisor.lock() = supervisor;
     }
 
+    pub(super) fn take_mount_calls(&self) -> Option<Vec<MountCall>> {
+        self.supervisor.lock().as_ref().and_then(Supervisor::take_mounts)
+    }
+
+    pub(super) fn is_watched_for_mounts(&self) -> bool {
+        self.supervisor.lock().as_ref().is_some_and(Supervisor::is_of_mounts)
+    }
+
     pub(super) fn process(&self) -> Option<ChildProcess> {
         self.running().and_then(|running| ChildProcess::of(running.group))
     }
@@ -200,7 +209,7 @@ impl Child {
             .process_group(0)
             .kill_on_drop(true);
         let supervisor = self.supervisor.lock().clone();
-        let supervised = supervisor.map(|supervisor| supervisor.prepare(&mut command)).transpose()?;
+        let supervised = supervisor.map(|supervisor| supervisor.prepare(&mut command)).transpose()?.flatten();
         let mut child = command.spawn()?;
         if let Some(supervised) = supervised {
             supervised.begin()?;

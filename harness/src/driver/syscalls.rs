@@ -24,9 +24,11 @@ use csi_proto::lock::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Command;
 
+use super::mount_calls::MountCall;
+
 /// Calls that are kept of one step.
 const KEPT_MAX: usize = 10_000;
-/// Longest path that is read, in bytes.
+/// Longest path or other text that is read, in bytes.
 const PATH_BYTES_MAX: usize = 4096;
 
 /// `_IOWR('!', 0, struct seccomp_notif)` and `_IOWR('!', 1, struct seccomp_notif_resp)`.
@@ -126,6 +128,14 @@ const ROWS: &[Row] = &[
     Row { name: "create", number: libc::SYS_open, about: About::Path(0), when: When::Bits(1, MAKES) },
 ];
 
+/// The calls that mount file systems, and those that start programs, which may do that.
+const MOUNT_ROWS: &[Row] = &[
+    row("mount", libc::SYS_mount, About::All),
+    row("mount", libc::SYS_fsconfig, About::All),
+    row("mount", libc::SYS_execve, About::All),
+    row("mount", libc::SYS_execveat, About::All),
+];
+
 /// A system call that a driver, or a command that it called, was about to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemCall {
@@ -170,6 +180,8 @@ struct Plan {
 pub struct Supervisor {
     plan: Arc<Mutex<Plan>>,
     on_sync: Arc<Mutex<Option<Callback>>>,
+    /// The mount calls so far, if it looks at these alone.
+    mounts: Option<Arc<Mutex<Vec<MountCall>>>>,
 }
 
 /// A function to call when something happens. It exists because closures do not implement Debug.
@@ -182,6 +194,20 @@ impl std::fmt::Debug for Callback {
 }
 
 impl Supervisor {
+    /// Makes one that only looks at mount calls, with their options. It slows nothing else down.
+    pub fn of_mounts() -> Supervisor {
+        Supervisor { mounts: Some(Arc::default()), ..Supervisor::default() }
+    }
+
+    pub(super) fn is_of_mounts(&self) -> bool {
+        self.mounts.is_some()
+    }
+
+    /// Takes the mount calls since the last time; `None` if it looks at other calls.
+    pub(super) fn take_mounts(&self) -> Option<Vec<MountCall>> {
+        self.mounts.as_ref().map(|mounts| std::mem::take(&mut *mounts.lock()))
+    }
+
     /// Takes the calls since the last time.
     pub fn take(&self) -> Vec<SystemCall> {
         std::mem::take(&mut self.plan.lock().seen)
@@ -217,22 +243,28 @@ impl Supervisor {
         let mut command = Command::new("true");
         let started = supervisor.prepare(&mut command)?;
         let mut child = command.kill_on_drop(true).spawn()?;
-        started.begin()?;
+        started.map_or(Ok(()), Started::begin)?;
         child.wait().await.map(drop)
     }
 
-    /// Makes the system calls of a command visible from its start on.
-    pub(super) fn prepare(&self, command: &mut Command) -> io::Result<Started> {
+    /// Makes the system calls of a command visible from its start on. `None` if nothing is left to do once it is started.
+    pub(super) fn prepare(&self, command: &mut Command) -> io::Result<Option<Started>> {
         if ARCH == 0 {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "not on this kind of processor"));
         }
         let (here, there) = UnixStream::pair()?;
-        let filter = filter();
+        let filter = filter(if self.mounts.is_some() { MOUNT_ROWS } else { ROWS });
         // SAFETY: between fork and exec the closure makes system calls alone, and touches no memory but what it owns.
         unsafe {
             command.pre_exec(move || install(&filter, there.as_raw_fd()));
         }
-        Ok(Started { here, supervisor: self.clone() })
+        let started = Started { here, supervisor: self.clone() };
+        if self.mounts.is_none() {
+            return Ok(Some(started));
+        }
+        // The start of the command itself is one of these calls, and waits for an answer.
+        started.begin_early()?;
+        Ok(None)
     }
 
     /// Records a call and returns the fault that it gets, if any.
@@ -269,11 +301,21 @@ impl Started {
     pub(super) fn begin(self) -> io::Result<()> {
         let listener = receive(&self.here)?;
         let supervisor = self.supervisor;
-        std::thread::Builder::new()
-            .name("system-calls".to_owned())
-            .spawn(move || serve(&listener, &supervisor))?;
-        Ok(())
+        thread(move || serve(&listener, &supervisor))
     }
+
+    /// Answers the kernel as soon as it asks. If the command does not come so far, its start fails.
+    fn begin_early(self) -> io::Result<()> {
+        thread(move || {
+            if let Ok(listener) = receive(&self.here) {
+                serve(&listener, &self.supervisor);
+            }
+        })
+    }
+}
+
+fn thread(serves: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name("system-calls".to_owned()).spawn(serves).map(drop)
 }
 
 fn instruction(code: u32, jump: (u8, u8), k: u32) -> libc::sock_filter {
@@ -282,7 +324,7 @@ fn instruction(code: u32, jump: (u8, u8), k: u32) -> libc::sock_filter {
 }
 
 /// Asks for the calls of the table, and lets all others pass.
-fn filter() -> Vec<libc::sock_filter> {
+fn filter(rows: &[Row]) -> Vec<libc::sock_filter> {
     let load = |offset| instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (0, 0), offset);
     let equals = |k, no| instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, (0, no), k);
     let bits = |k, no| instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, (0, no), k);
@@ -294,7 +336,7 @@ fn filter() -> Vec<libc::sock_filter> {
     // Calls of another architecture have other numbers, so they are not looked at.
     let is_known = instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, (1, 0), ARCH);
     let mut filter = vec![load(arch), is_known, passes, load(number)];
-    for row in ROWS {
+    for row in rows {
         let Ok(nr) = u32::try_from(row.number) else { continue };
         match row.when {
             When::Always => filter.extend([equals(nr, 1), asks]),
@@ -412,6 +454,16 @@ fn serve(listener: &OwnedFd, supervisor: &Supervisor) {
             // The caller is gone, or a signal has come.
             continue;
         }
+        if let Some(mounts) = &supervisor.mounts {
+            let call = MountCall::read(asked.pid, asked.data.nr.into(), &asked.data.args);
+            let mut mounts = mounts.lock();
+            if mounts.len() < KEPT_MAX {
+                mounts.extend(call);
+            }
+            drop(mounts);
+            answer(listener, asked.id, 0);
+            continue;
+        }
         let call = look(&asked);
         if call.as_ref().is_some_and(|call| call.name == SYNC) {
             if let Some(Callback(call)) = &*supervisor.on_sync.lock() {
@@ -488,9 +540,19 @@ fn look(asked: &libc::seccomp_notif) -> Option<SystemCall> {
     (is_file && !is_passing && !fills_device).then_some(SystemCall { name: row.name, path })
 }
 
-/// The text at an address of another process.
+/// The path at an address of another process.
 fn path_at(process: u32, address: u64) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt as _;
+    bytes_at(process, address).map(|bytes| PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+}
+
+/// The text at an address of another process. Bytes that are no Unicode are replaced.
+pub(super) fn text_at(process: u32, address: u64) -> Option<String> {
+    bytes_at(process, address).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The bytes before the first NUL at an address of another process.
+fn bytes_at(process: u32, address: u64) -> Option<Vec<u8>> {
     let memory = File::open(format!("/proc/{process}/mem")).ok()?;
     let mut bytes = vec![0; PATH_BYTES_MAX];
     // A path may end before a page that is not there.
@@ -501,7 +563,7 @@ fn path_at(process: u32, address: u64) -> Option<PathBuf> {
     }
     let end = bytes[..read].iter().position(|byte| *byte == 0)?;
     bytes.truncate(end);
-    Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+    Some(bytes)
 }
 
 #[cfg(test)]
@@ -514,9 +576,31 @@ mod tests {
         command.args(["-c", script]).stdout(std::process::Stdio::piped()).process_group(0);
         let started = supervisor.prepare(&mut command).unwrap();
         let child = command.spawn().unwrap();
-        started.begin().unwrap();
+        started.map_or(Ok(()), Started::begin).unwrap();
         let output = child.wait_with_output().await.unwrap();
         (String::from_utf8(output.stdout).unwrap(), output.status.code())
+    }
+
+    #[tokio::test]
+    async fn mount_calls_are_seen_with_their_options() {
+        if let Err(error) = Supervisor::try_it().await {
+            println!("skipped: {error}");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().display();
+        let supervisor = Supervisor::of_mounts();
+        // The first program is no mount program, and the second one fails, whoever runs the test.
+        let script = format!(
+            "mkdir {place}/a; mount -t no-such-type -o 'context=\"a:s0:c0,c1\",ro' none {place}/a; echo done"
+        );
+        assert_eq!(run(&supervisor, &script).await, ("done\n".to_owned(), Some(0)));
+        let calls = supervisor.take_mounts().unwrap();
+        let programs: Vec<&MountCall> =
+            calls.iter().filter(|call| matches!(call, MountCall::Program { .. })).collect();
+        let [program] = programs[..] else { panic!("{calls:?}") };
+        assert_eq!(program.values("context"), ["a:s0:c0,c1"]);
+        assert_eq!(supervisor.take_mounts(), Some(Vec::new()));
     }
 
     #[tokio::test]

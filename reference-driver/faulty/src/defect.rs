@@ -370,4 +370,14 @@ defects! {
     HealthQuestionBreaks = "hostpath/health-question-breaks-writer";
     /// CreateSnapshot fails while the volume is written to, as where it is copied with tar. A driver may do this.
     SnapshotsNeedQuiet = "hostpath/snapshots-need-quiet-volume";
+    /// The SELinux context in `mount_flags` is left out.
+    DropsContext = "hostpath/drops-selinux-context";
+    /// The SELinux context in `mount_flags` ends at its comma.
+    SplitsContext = "hostpath/splits-selinux-context";
+    /// The SELinux context in `mount_flags` gets quotes around those that it has.
+    QuotesContext = "hostpath/quotes-selinux-context";
+    /// `mount_flags` with an SELinux context are rejected.
+    RejectsContext = "hostpath/rejects-selinux-context";
+    /// Every volume is mounted with the SELinux context of the first one, as where they share a superblock.
+    SharesContext = "hostpath/shares-selinux-context";
 }

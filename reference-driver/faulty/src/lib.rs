@@ -95,6 +95,8 @@ pub(crate) struct Seen {
     pub(crate) first_stats: BTreeMap<String, NodeGetVolumeStatsResponse>,
     /// The number of calls of NodeGetVolumeStats, by volume id.
     pub(crate) stats_asked: BTreeMap<String, u32>,
+    /// The mount option with the SELinux context of the first volume.
+    pub(crate) context: Option<String>,
     /// True if a metadata stream was opened.
     pub(crate) streamed: bool,
     pub(crate) data: Data,
@@ -180,8 +182,49 @@ impl Faults {
             Some(Defect::IgnoresFsType) => "ext4".clone_into(&mut mount.fs_type),
             Some(Defect::IgnoresMountFlags) => mount.mount_flags.clear(),
             Some(Defect::TakesFirstFlagOnly) => mount.mount_flags.truncate(1),
+            Some(Defect::DropsContext) => mount.mount_flags.retain(|flag| !is_context(flag)),
+            Some(Defect::SplitsContext) => {
+                for flag in mount.mount_flags.iter_mut().filter(|flag| is_context(flag)) {
+                    flag.truncate(flag.find(',').unwrap_or(flag.len()));
+                }
+            }
+            Some(Defect::QuotesContext) => {
+                for flag in mount.mount_flags.iter_mut().filter(|flag| is_context(flag)) {
+                    *flag = format!("{CONTEXT}\"{}\"", &flag[CONTEXT.len()..]);
+                }
+            }
             Some(Defect::ForbidsExecution) => mount.mount_flags.push("noexec".to_owned()),
             _ => {}
+        }
+    }
+}
+
+/// The beginning of the mount option with an SELinux context.
+const CONTEXT: &str = "context=";
+
+fn is_context(flag: &str) -> bool {
+    flag.starts_with(CONTEXT)
+}
+
+impl Faults {
+    /// Treats the SELinux context in the requested capability as a defect does that depends on earlier calls, or rejects it.
+    pub(crate) fn alter_context(
+        &self,
+        seen: &mut Seen,
+        capability: Option<&mut VolumeCapability>,
+    ) -> Result<(), Status> {
+        let access = capability.and_then(|capability| capability.access_type.as_mut());
+        let Some(volume_capability::AccessType::Mount(mount)) = access else { return Ok(()) };
+        let Some(flag) = mount.mount_flags.iter_mut().find(|flag| is_context(flag)) else { return Ok(()) };
+        match self.defect {
+            Some(Defect::RejectsContext) => {
+                Err(Status::invalid_argument(format!("unknown mount flag {flag}")))
+            }
+            Some(Defect::SharesContext) => {
+                flag.clone_from(seen.context.get_or_insert_with(|| flag.clone()));
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 }

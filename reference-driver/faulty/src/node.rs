@@ -35,9 +35,10 @@ impl Faults {
             .volume_capability
             .iter_mut()
             .for_each(|capability| self.alter_capability(capability));
-        let message = request.get_ref();
+        let message = request.get_mut();
         let (id, path) = (message.volume_id.clone(), message.staging_target_path.clone());
         let mut seen = self.seen.lock().await;
+        self.alter_context(&mut seen, message.volume_capability.as_mut())?;
         let is_second = seen.copies.contains(&id) && seen.staging_paths.iter().any(|other| *other != path);
         if self.has(Defect::RefusesCopiesBesideSource) && is_second {
             return Err(Status::internal("mount: wrong fs type, bad option, bad superblock"));
@@ -91,6 +92,7 @@ impl Faults {
         let is_inline = message.volume_context.get(EPHEMERAL).is_some_and(|value| value == "true");
         let for_group = message.volume_capability.as_ref().is_some_and(has_group);
         let mut seen = self.seen.lock().await;
+        self.alter_context(&mut seen, message.volume_capability.as_mut())?;
         if message.readonly {
             seen.was_readonly.insert(id.clone());
         }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use csi_harness::driver::MountCall;
 use csi_harness::prelude::Capability;
 use csi_harness::spec::verdict::Stop;
 use csi_workload::Workload;
@@ -59,6 +60,10 @@ pub trait Cluster: fmt::Debug + Send + Sync {
 
     /// Returns whether the driver advertises a capability, or `None` if it cannot be asked from here.
     fn advertises(&self, capability: Capability) -> Option<bool>;
+
+    /// Makes kubelet label volumes even if the nodes have no SELinux. In this case it returns the driver's mount calls, which have to
+    /// be judged in place of mounts.
+    fn assume_selinux(&self) -> Option<MountCalls>;
 
     async fn create_storage_class(&self, class: &StorageClass) -> Done;
     async fn delete_storage_class(&self, name: &str) -> Done;
@@ -168,6 +173,8 @@ pub enum Feature {
     NodeAccess,
     /// Nodes that enforce SELinux.
     SeLinux,
+    /// Volumes that are mounted with SELinux contexts, which can be seen.
+    SeLinuxContexts,
     /// Tests of the API server, the scheduler, controllers or kubelet alone.
     Orchestrator,
     /// Snapshots, with their controller and their kinds.
@@ -198,6 +205,7 @@ impl Feature {
     pub const ALL: &[Feature] = &[
         Feature::NodeAccess,
         Feature::SeLinux,
+        Feature::SeLinuxContexts,
         Feature::Orchestrator,
         Feature::Snapshots,
         Feature::SnapshotMetadata,
@@ -224,12 +232,33 @@ impl Feature {
             Feature::ClaimHealth => Some(Capability::GetVolumeHealth),
             Feature::NodeAccess
             | Feature::SeLinux
+            | Feature::SeLinuxContexts
             | Feature::Orchestrator
             | Feature::Snapshots
             | Feature::AttributesClasses
             | Feature::LimitsReadAgain
             | Feature::ServiceAccountTokens => None,
         }
+    }
+}
+
+/// The mount calls of the driver, which somebody watches.
+pub struct MountCalls(Box<dyn Fn() -> Vec<MountCall> + Send + Sync>);
+
+impl MountCalls {
+    pub(crate) fn new(take: impl Fn() -> Vec<MountCall> + Send + Sync + 'static) -> MountCalls {
+        MountCalls(Box::new(take))
+    }
+
+    /// Takes the calls since the last time.
+    pub(crate) fn take(&self) -> Vec<MountCall> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for MountCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MountCalls")
     }
 }
 

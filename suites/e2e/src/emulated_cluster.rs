@@ -63,13 +63,16 @@ use tonic::{Code, async_trait};
 
 use crate::cluster::{
     AttributesClass, Block, Capacity, Cluster, Done, Event, Feature, GroupSnapshot, GroupSnapshotSpec,
-    HealthCondition, HealthOf, Node, Output, Pairs, PersistentVolume, Pod, PodPhase, PodSpec, Pvc, PvcSpec,
-    Snapshot, SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
+    HealthCondition, HealthOf, MountCalls, Node, Output, Pairs, PersistentVolume, Pod, PodPhase, PodSpec,
+    Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
 };
 use crate::room::{Room, Share};
+use crate::version::Version;
+use crate::view::lacks;
 pub use clusters::EmulatedClusters;
 use failure::Caller;
 pub use failure::Streaks;
+pub use kubelet::selinux::machine_has_selinux;
 use kubelet::{Kubelet, attach_limit};
 use queue::KUBELET;
 use sandbox::Sandbox;
@@ -86,6 +89,10 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(180);
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// Limits kubelet's attempts to register a driver.
 const REGISTRATION_LIMIT: Duration = Duration::from_secs(300);
+
+/// The reason for which SELinux contexts cannot be judged.
+const NO_CONTEXTS: &str = "this machine has no SELinux, so the driver's mount calls have to be watched, which csi-sanity can only do if \
+    --driver-command starts the driver";
 
 /// Features that no emulated cluster has, with the reasons.
 pub const NEVER_OFFERED: [(Feature, &str); 2] = [
@@ -107,6 +114,10 @@ pub struct Settings {
     pub extra_create_metadata: bool,
     /// Annotations that every claim has.
     pub claim_annotations: Pairs,
+    /// The version of Kubernetes whose components are played.
+    pub version: Version,
+    /// `seLinuxMount` of the CSIDriver if no manifest has one.
+    pub se_linux_mount: bool,
     /// The failures that the tests of a run have seen from the driver.
     pub streaks: Arc<Streaks>,
 }
@@ -114,9 +125,16 @@ pub struct Settings {
 impl Settings {
     /// Returns the default flags of the components.
     pub fn new(program: PathBuf) -> Settings {
-        let (objects, default_fs_type, extra_create_metadata, claim_annotations, streaks) =
-            Default::default();
-        Settings { program, objects, default_fs_type, extra_create_metadata, claim_annotations, streaks }
+        Settings {
+            program,
+            objects: Arc::default(),
+            default_fs_type: String::new(),
+            extra_create_metadata: false,
+            claim_annotations: Pairs::new(),
+            version: Version::default(),
+            se_linux_mount: false,
+            streaks: Arc::default(),
+        }
     }
 }
 
@@ -223,6 +241,16 @@ impl EmulatedCluster {
         target.map(Path::to_owned).ok_or_else(why)
     }
 
+    /// Returns why nothing shows with which SELinux context the driver mounts, if so.
+    fn shows_contexts(&self) -> Result<(), String> {
+        let driver = self.shared.cx.target().driver();
+        let is_watched = driver.is_some_and(|driver| driver.is_watched_for_mounts());
+        match is_watched || machine_has_selinux() {
+            true => Ok(()),
+            false => Err(NO_CONTEXTS.to_owned()),
+        }
+    }
+
     fn node_number(&self, name: &str) -> Done<usize> {
         let number = self.shared.nodes.iter().position(|node| node.node.name == name);
         number.ok_or_else(|| Stop::broken(format!("there is no node {name}")))
@@ -322,7 +350,11 @@ impl Cluster for EmulatedCluster {
             return Err((*why).to_owned());
         }
         let csi_driver = &self.shared.csi_driver;
+        if feature == Feature::SeLinuxContexts {
+            self.shows_contexts()?;
+        }
         let missing = match feature {
+            Feature::SeLinuxContexts if !csi_driver.se_linux_mount => Some("seLinuxMount"),
             Feature::LimitsReadAgain if csi_driver.node_allocatable_update_period_seconds.is_none() => {
                 Some("nodeAllocatableUpdatePeriodSeconds")
             }
@@ -333,15 +365,24 @@ impl Cluster for EmulatedCluster {
             return Err(format!("no --manifest has a CSIDriver object of the driver with {field}"));
         }
         match feature.capability() {
-            Some(capability) if !self.shared.has(capability) => {
-                Err(format!("the driver does not have {}", capability.name()))
-            }
+            Some(capability) if !self.shared.has(capability) => Err(lacks(capability)),
             _ => Ok(()),
         }
     }
 
     fn advertises(&self, capability: Capability) -> Option<bool> {
         Some(self.shared.has(capability))
+    }
+
+    fn assume_selinux(&self) -> Option<MountCalls> {
+        if machine_has_selinux() {
+            return None;
+        }
+        self.shared.assume_selinux();
+        let cx = self.shared.cx.clone();
+        Some(MountCalls::new(move || {
+            cx.target().driver().and_then(|driver| driver.take_mount_calls()).unwrap_or_default()
+        }))
     }
 
     async fn create_storage_class(&self, class: &StorageClass) -> Done {

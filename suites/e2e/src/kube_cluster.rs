@@ -49,8 +49,8 @@ use tonic::async_trait;
 
 use crate::cluster::{
     AttributesClass, Block, Capacity, Cluster, Done, Event, Feature, GroupSnapshot, GroupSnapshotOrigin,
-    GroupSnapshotSpec, HealthCondition, HealthOf, Node, Output, Pairs, PersistentVolume, Pod, PodSpec, Pvc,
-    PvcSpec, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
+    GroupSnapshotSpec, HealthCondition, HealthOf, MountCalls, Node, Output, Pairs, PersistentVolume, Pod,
+    PodSpec, Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
 };
 use crate::plan::Say;
 use crate::room::Share;
@@ -324,7 +324,7 @@ impl Discovered {
             Feature::ServiceAccountTokens => {
                 Err("kubelet passes them in every test if the CSIDriver asks for them".to_owned())
             }
-            Feature::SeLinux => match self.nodes.iter().all(|node| node.enforces_selinux) {
+            Feature::SeLinux | Feature::SeLinuxContexts => match self.nodes.iter().all(|node| node.enforces_selinux) {
                 true => Ok(()),
                 false => {
                     Err(format!("no label {} states that the nodes enforce SELinux", discovery::SELINUX_LABEL))
@@ -374,6 +374,10 @@ impl Cluster for KubeCluster {
     }
 
     fn advertises(&self, _capability: Capability) -> Option<bool> {
+        None
+    }
+
+    fn assume_selinux(&self) -> Option<MountCalls> {
         None
     }
 

@@ -16,4 +16,5 @@ pub mod room;
 pub mod scene;
 pub mod suites;
 pub mod test;
+pub mod version;
 pub mod view;

@@ -16,7 +16,8 @@ use crate::promise::PROMISES;
 use crate::scene::{Scene, failed};
 use crate::suites;
 use crate::test::{Need, Situation, Suite, Test, claim_bytes, unreachable};
-use crate::view::{Unmet, View};
+use crate::version::Version;
+use crate::view::{SkippedBy, Unmet, View};
 
 /// Provides clusters for tests.
 #[async_trait]
@@ -83,23 +84,23 @@ pub struct Instance {
     pub name: String,
 }
 
-/// Returns every instance for a driver, whether it skips or not, in upstream's order.
-pub fn instances(definition: &DriverDefinition) -> Vec<Instance> {
+/// Returns every instance for a driver in a version of Kubernetes, whether it skips or not, in upstream's order.
+pub fn instances(definition: &DriverDefinition, version: Version) -> Vec<Instance> {
     let mut instances = Vec::new();
-    for suite in suites::ALL {
+    for suite in suites::ALL.iter().filter(|suite| version.has_suite(suite.name)) {
         for pattern in suite.patterns {
             let tests = suite.tests.iter().filter(|test| (test.exists)(pattern, definition));
-            instances.extend(tests.map(|test| Instance::new(definition, suite, pattern, test)));
+            instances.extend(tests.map(|test| Instance::new(definition, version, suite, pattern, test)));
         }
     }
     instances
 }
 
-/// Returns every test for any driver.
+/// Returns every test of the newest version for any driver.
 pub fn catalogue() -> Vec<Instance> {
     let mut definition = DriverDefinition::default();
     "DRIVER".clone_into(&mut definition.driver_info.name);
-    instances(&definition)
+    instances(&definition, Version::default())
 }
 
 /// Returns the test with this id, or with this upstream name for any driver.
@@ -113,12 +114,13 @@ pub fn find(id: &str) -> Option<Instance> {
 impl Instance {
     fn new(
         definition: &DriverDefinition,
+        version: Version,
         suite: &'static Suite,
         pattern: &'static Pattern,
         test: &'static Test,
     ) -> Instance {
         let id = format!("{}/{}:{}", slug(suite.name), pattern.slug(), slug(test.name));
-        Instance { suite, pattern, test, id, name: full_name(definition, suite, pattern, test) }
+        Instance { suite, pattern, test, id, name: full_name(definition, version, suite, pattern, test) }
     }
 
     /// Returns why the test does not or may not run, as far as known; `None` if it runs. `storage` is the class of
@@ -129,14 +131,35 @@ impl Instance {
         storage: Option<&StorageClass>,
         view: &View,
     ) -> Option<Unmet> {
+        self.unmet_by(definition, storage, view).map(|(unmet, _)| unmet)
+    }
+
+    /// Returns the same with what decides about it.
+    pub fn unmet_by(
+        &self,
+        definition: &DriverDefinition,
+        storage: Option<&StorageClass>,
+        view: &View,
+    ) -> Option<(Unmet, SkippedBy)> {
         if let Some(why) = unreachable(definition, self.pattern) {
-            return Some(Unmet::Skips(why));
+            let needs_windows = definition.driver_info.supports_fs_type(self.pattern.fs_type)
+                && self.pattern.fs_type == "ntfs";
+            let by = if needs_windows { SkippedBy::Machine } else { SkippedBy::Definition };
+            return Some((Unmet::Skips(why), by));
         }
         let at = Situation { definition, storage, pattern: self.pattern, view };
-        let mut unmet: Vec<Unmet> = self.needs().filter_map(|need| need.unmet(&at)).collect();
+        let unmet = |need: &'static Need| Some((need.unmet(&at)?, need.unmet_by(&at)));
+        let mut unmet: Vec<(Unmet, SkippedBy)> = self.needs().filter_map(unmet).collect();
         // Certain reasons come before uncertain ones.
-        let certain = unmet.iter().position(|one| matches!(one, Unmet::Skips(_))).unwrap_or(0);
+        let certain = unmet.iter().position(|(one, _)| matches!(one, Unmet::Skips(_))).unwrap_or(0);
         (!unmet.is_empty()).then(|| unmet.swap_remove(certain))
+    }
+
+    /// Returns whether the definition alone decides that the test is skipped.
+    pub fn is_ruled_out(&self, definition: &DriverDefinition, storage: Option<&StorageClass>) -> bool {
+        let view = View::default();
+        let at = Situation { definition, storage, pattern: self.pattern, view: &view };
+        unreachable(definition, self.pattern).is_some() || self.needs().any(|need| need.is_ruled_out(&at))
     }
 
     /// Returns whether the test needs a feature of the cluster.
@@ -197,13 +220,23 @@ impl Instance {
 }
 
 /// Returns `External Storage [Driver: …] [Testpattern: …] SUITE TEST`, with the labels of each.
-fn full_name(definition: &DriverDefinition, suite: &Suite, pattern: &Pattern, test: &Test) -> String {
+fn full_name(
+    definition: &DriverDefinition,
+    version: Version,
+    suite: &Suite,
+    pattern: &Pattern,
+    test: &Test,
+) -> String {
     let mut words = vec!["External Storage".to_owned()];
     words.push(format!("[Driver: {}]", definition.driver_info.name));
     words.extend(definition.driver_info.test_tags.iter().cloned());
     words.push(format!("[Testpattern: {}]", pattern.name));
     let labels = |words: &mut Vec<String>, tags: &[&str]| {
-        words.extend(tags.iter().map(|tag| format!("[{tag}]")));
+        for tag in tags {
+            words.push(format!("[{tag}]"));
+            let gate = tag.strip_prefix("FeatureGate:").map(|gate| version.labels_of_gate(gate));
+            words.extend(gate.unwrap_or_default().iter().map(|label| format!("[{label}]")));
+        }
     };
     labels(&mut words, pattern.tags);
     words.push(suite.name.to_owned());
@@ -217,8 +250,12 @@ fn full_name(definition: &DriverDefinition, suite: &Suite, pattern: &Pattern, te
 }
 
 /// Returns the instances as checks of the harness.
-pub fn suite(definition: Arc<Definition>, clusters: Arc<dyn ClusterProvider>) -> registry::Suite {
-    suite_of(&instances(&definition.driver), |instance| {
+pub fn suite(
+    definition: Arc<Definition>,
+    version: Version,
+    clusters: Arc<dyn ClusterProvider>,
+) -> registry::Suite {
+    suite_of(&instances(&definition.driver, version), |instance| {
         let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());
         Body::made(move |cx| {
             let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());

@@ -2,14 +2,57 @@
 
 use csi_driver_definitions::{Capability as Can, DriverDefinition};
 use csi_harness::prelude::Capability;
+use serde::Serialize;
 
 use crate::test::Need;
+
+/// A capability of a driver that its definition does not use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unused {
+    /// The advertised capability.
+    pub advertised: &'static str,
+    /// The line to add to the definition, with the path of its key.
+    pub add: &'static str,
+}
+
+/// Returns what a driver advertises and its definition leaves out, so that no test uses it. A definition that says `false` leaves it
+/// out as well.
+pub fn unused(definition: &DriverDefinition, advertises: impl Fn(Capability) -> bool) -> Vec<Unused> {
+    let of_promises =
+        PROMISES.iter().filter(|promise| !(promise.is_made)(definition)).filter_map(|promise| {
+            let advertised = promise.any_of.iter().find(|one| advertises(**one))?;
+            Some(Unused { advertised: advertised.name(), add: promise.line })
+        });
+    let has_no_class = |class: bool, capability: Capability, add| {
+        (!class && advertises(capability)).then(|| Unused { advertised: capability.name(), add })
+    };
+    let more = [
+        has_no_class(
+            definition.snapshot_class.source().is_some(),
+            Capability::CreateDeleteSnapshot,
+            "SnapshotClass: {FromName: true}",
+        ),
+        has_no_class(
+            definition.group_snapshot_class.source().is_some(),
+            Capability::CreateDeleteGetVolumeGroupSnapshot,
+            "GroupSnapshotClass: {FromName: true}",
+        ),
+        has_no_class(
+            definition.can(Can::ReadWriteOncePod),
+            Capability::NodeSingleNodeMultiWriter,
+            "DriverInfo.Capabilities.readWriteOncePod: true",
+        ),
+    ];
+    of_promises.chain(more.into_iter().flatten()).collect()
+}
 
 /// A promise of a definition.
 #[derive(Debug)]
 pub struct Promise {
     /// The text in the definition.
     pub text: &'static str,
+    /// The line that makes the promise, with the path of its key.
+    pub line: &'static str,
     is_made: fn(&DriverDefinition) -> bool,
     /// Returns whether a test with this need relies on the promise.
     is_needed: fn(&Need) -> bool,
@@ -20,60 +63,70 @@ pub struct Promise {
 pub static PROMISES: &[Promise] = &[
     Promise {
         text: "a StorageClass",
+        line: "StorageClass: {FromName: true}",
         is_made: |definition| definition.storage_class.source().is_some(),
         is_needed: |_| false,
         any_of: &[Capability::CreateDeleteVolume],
     },
     Promise {
         text: "`snapshotDataSource: true`",
+        line: "DriverInfo.Capabilities.snapshotDataSource: true",
         is_made: |definition| definition.can(Can::SnapshotDataSource),
         is_needed: |need| matches!(need, Need::Can(Can::SnapshotDataSource)),
         any_of: &[Capability::CreateDeleteSnapshot],
     },
     Promise {
         text: "`pvcDataSource: true`",
+        line: "DriverInfo.Capabilities.pvcDataSource: true",
         is_made: |definition| definition.can(Can::PvcDataSource),
         is_needed: |need| matches!(need, Need::Can(Can::PvcDataSource)),
         any_of: &[Capability::CloneVolume],
     },
     Promise {
         text: "`controllerExpansion: true`",
+        line: "DriverInfo.Capabilities.controllerExpansion: true",
         is_made: |definition| definition.can(Can::ControllerExpansion),
         is_needed: |need| matches!(need, Need::Can(Can::ControllerExpansion)),
         any_of: &[Capability::ExpandVolume, Capability::NodeExpandVolume],
     },
     Promise {
         text: "a VolumeAttributesClass",
+        line: "VolumeAttributesClass: {FromFile: FILE}",
         is_made: |definition| definition.volume_attributes_class.source().is_some(),
         is_needed: |need| matches!(need, Need::AttributesClass),
         any_of: &[Capability::ModifyVolume],
     },
     Promise {
         text: "`capacity: true`",
+        line: "DriverInfo.Capabilities.capacity: true",
         is_made: |definition| definition.can(Can::Capacity),
         is_needed: |need| matches!(need, Need::Can(Can::Capacity)),
         any_of: &[Capability::GetCapacity],
     },
     Promise {
         text: "`topology: true`",
+        line: "DriverInfo.Capabilities.topology: true",
         is_made: |definition| definition.can(Can::Topology),
         is_needed: |_| false,
         any_of: &[Capability::VolumeAccessibilityConstraints],
     },
     Promise {
         text: "`volumeMountGroup: true`",
+        line: "DriverInfo.Capabilities.volumeMountGroup: true",
         is_made: |definition| definition.can(Can::VolumeMountGroup),
         is_needed: |_| false,
         any_of: &[Capability::VolumeMountGroup],
     },
     Promise {
         text: "`groupSnapshot: true`",
+        line: "DriverInfo.Capabilities.groupSnapshot: true",
         is_made: |definition| definition.can(Can::GroupSnapshot),
         is_needed: |need| matches!(need, Need::Can(Can::GroupSnapshot)),
         any_of: &[Capability::CreateDeleteGetVolumeGroupSnapshot],
     },
     Promise {
         text: "`snapshotMetadata: true`",
+        line: "DriverInfo.Capabilities.snapshotMetadata: true",
         is_made: |definition| definition.can(Can::SnapshotMetadata),
         is_needed: |need| matches!(need, Need::Can(Can::SnapshotMetadata)),
         any_of: &[Capability::SnapshotMetadataService],
@@ -96,5 +149,25 @@ impl Promise {
             (self.is_made)(definition) && !self.any_of.iter().any(|capability| advertises(*capability));
         let names: Vec<&str> = self.any_of.iter().map(|capability| capability.name()).collect();
         is_broken.then(|| names.join(" or "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_advertised_and_left_out_is_named_with_its_line() {
+        let definition = DriverDefinition::default();
+        let advertised = [Capability::GetCapacity, Capability::CreateDeleteSnapshot];
+        let adds: Vec<&str> =
+            unused(&definition, |one| advertised.contains(&one)).iter().map(|unused| unused.add).collect();
+        let expected = [
+            "DriverInfo.Capabilities.snapshotDataSource: true",
+            "DriverInfo.Capabilities.capacity: true",
+            "SnapshotClass: {FromName: true}",
+        ];
+        assert_eq!(adds, expected);
+        assert_eq!(unused(&definition, |_| false), []);
     }
 }

@@ -67,4 +67,5 @@ pub static ALL: &[&Suite] = &[
     &snapshot_topology::SUITE,
     &allocatable_count::SUITE,
     &service_account_token::SUITE,
+    &selinux_mount::DIFFERENT,
 ];

@@ -8,7 +8,7 @@ use csi_harness::checks::check::CheckFuture;
 use crate::cluster::{Feature, Node, Pairs, VolumeBindingMode};
 use crate::pattern::{Pattern, VolumeType};
 use crate::scene::Scene;
-use crate::view::{Unmet, View};
+use crate::view::{SkippedBy, Unmet, View, lacks};
 
 /// A suite of tests that run over patterns.
 #[derive(Debug)]
@@ -114,13 +114,40 @@ impl Need {
     pub(crate) fn unmet(&self, at: &Situation<'_>) -> Option<Unmet> {
         match self {
             Need::Offers(feature) => match at.view.offers.get(feature) {
-                None => Some(Unmet::Depends("depends on what the driver advertises".to_owned())),
+                None => Some(Unmet::Depends(match feature.capability() {
+                    Some(_) => "depends on what the driver advertises".to_owned(),
+                    None => "depends on how the driver is started and installed".to_owned(),
+                })),
                 Some(offered) => offered.clone().err().map(Unmet::Skips),
             },
             Need::SpareSegments(spare) => too_few_segments(at, *spare),
             Need::NodeLimit(max) => limit_above(at.view.nodes.as_deref(), *max),
             _ => self.unpromised(at).map(Unmet::Skips),
         }
+    }
+
+    /// Returns what decides that the need is not met, if it is not.
+    pub(crate) fn unmet_by(&self, at: &Situation<'_>) -> SkippedBy {
+        match self {
+            Need::Offers(Feature::SeLinux | Feature::SeLinuxContexts) => SkippedBy::Machine,
+            Need::Offers(feature) => match feature.capability() {
+                // A cluster decides about everything that it has to have installed.
+                Some(capability) if at.view.offers.get(feature) == Some(&Err(lacks(capability))) => {
+                    SkippedBy::Driver
+                }
+                Some(_) if !at.view.offers.contains_key(feature) => SkippedBy::Driver,
+                _ => SkippedBy::Cluster,
+            },
+            Need::SpareSegments(_) | Need::NodeLimit(_) => SkippedBy::Driver,
+            Need::TwoNodes if at.definition.client_node_name.is_empty() => SkippedBy::Cluster,
+            Need::Never(_) => SkippedBy::Cluster,
+            _ => SkippedBy::Definition,
+        }
+    }
+
+    /// Returns whether the definition does not meet the need, wherever the test runs.
+    pub(crate) fn is_ruled_out(&self, at: &Situation<'_>) -> bool {
+        self.unmet_by(at) == SkippedBy::Definition && self.unpromised(at).is_some()
     }
 
     /// Returns why the definition does not meet the need.

@@ -1,6 +1,6 @@
 use std::sync::{Arc, Once};
 
-use csi_driver_definitions::DriverDefinition;
+use csi_driver_definitions::{Capability as Can, DriverDefinition};
 
 use csi_harness::prelude::Cx;
 use tonic::async_trait;
@@ -26,7 +26,13 @@ pub struct EmulatedClusters {
 impl EmulatedClusters {
     /// Makes clusters with these settings, and this number of nodes with the driver. `say` gets messages for the
     /// user.
-    pub fn new(settings: Settings, nodes: usize, definition: DriverDefinition, say: Say) -> EmulatedClusters {
+    pub fn new(
+        mut settings: Settings,
+        nodes: usize,
+        definition: DriverDefinition,
+        say: Say,
+    ) -> EmulatedClusters {
+        settings.se_linux_mount = definition.can(Can::SeLinuxMount);
         EmulatedClusters { settings, nodes, definition, room: Room::default(), say, told: Once::new() }
     }
 
@@ -36,6 +42,8 @@ impl EmulatedClusters {
             Some((_, why)) => Some((*feature, Err((*why).to_owned()))),
             // The driver reports its own features.
             None if feature.capability().is_some() => None,
+            // This depends on the driver's process, too.
+            None if *feature == Feature::SeLinuxContexts => None,
             None => Some((*feature, Ok(()))),
         };
         View { nodes_count, nodes: None, offers: Feature::ALL.iter().filter_map(offer).collect() }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use csi_driver_definitions::CsiDriver;
@@ -14,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::failure::{Caller, Failure};
 use super::kubelet::health::Watched;
+use super::kubelet::selinux;
 use super::sandbox::Sandbox;
 use super::store::Store;
 use super::{Settings, csi_driver};
@@ -38,6 +40,8 @@ pub(super) struct Shared {
     watched: Mutex<BTreeMap<(usize, String, String), Watched>>,
     /// The scopes of effects that are undone together, by node and name.
     scopes: Mutex<BTreeMap<(usize, String), Cx>>,
+    /// True if nodes label volumes although this machine does not.
+    assumes_selinux: AtomicBool,
     /// The error in the user's files, if there is one.
     wrong: OnceLock<String>,
     /// All tasks of the cluster hold a clone. Nothing is sent: the channel closes when the last task ends.
@@ -62,7 +66,8 @@ impl Shared {
         let given = settings.objects.csi_driver(&cx.target().info().name).cloned();
         Shared {
             has_csi_driver: given.is_some(),
-            csi_driver: given.unwrap_or_else(|| csi_driver::of(cx.target().capabilities())),
+            csi_driver: given
+                .unwrap_or_else(|| csi_driver::of(cx.target().capabilities(), settings.se_linux_mount)),
             cx,
             store: Arc::default(),
             settings,
@@ -71,9 +76,20 @@ impl Shared {
             targets: Mutex::default(),
             watched: Mutex::default(),
             scopes: Mutex::default(),
+            assumes_selinux: AtomicBool::new(false),
             wrong: OnceLock::new(),
             _live: live,
         }
+    }
+
+    /// Makes nodes label volumes from now on.
+    pub(super) fn assume_selinux(&self) {
+        self.assumes_selinux.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether nodes label volumes.
+    pub(super) fn labels_volumes(&self) -> bool {
+        self.assumes_selinux.load(Ordering::SeqCst) || selinux::machine_has_selinux()
     }
 
     /// Returns whether the driver advertised the capability when it was first asked: sidecars ask when they start.

@@ -115,6 +115,9 @@ impl Role {
     }
 }
 
+/// The version of a sidecar: major, minor and patch. A tag without a patch may stand for any of them, and counts as the last one.
+pub type SidecarVersion = (u32, u32, u32);
+
 /// A sidecar container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sidecar {
@@ -129,8 +132,8 @@ pub struct Sidecar {
     pub trouble: Option<String>,
     /// The socket that it calls: the pod's volume and the path in it, if known.
     pub socket: Option<String>,
-    /// The first two numbers of its version, if its image has such a tag.
-    pub version: Option<(u32, u32)>,
+    /// Its version, if its image has such a tag.
+    pub version: Option<SidecarVersion>,
     /// The features that its `--feature-gates` switch on or off.
     pub gates: BTreeMap<String, bool>,
     /// True if it has `--enable-capacity`.

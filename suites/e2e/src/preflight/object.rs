@@ -62,6 +62,14 @@ fn promises(definition: &DriverDefinition, object: &CsiDriver, facts: &Facts) ->
             "set seLinuxMount: true, or take it out of the definition",
         ));
     }
+    if object.se_linux_mount && !definition.can(Promise::SeLinuxMount) {
+        findings.push(Finding::warning(
+            "no test checks the SELinux contexts that the driver gets",
+            "the CSIDriver has seLinuxMount: true, so that kubelet 1.37 passes a context for volumes of every access mode; the definition \
+             does not have `seLinuxMount: true`",
+            "add `seLinuxMount: true` to the definition, or set it to false in the CSIDriver if volumes cannot have contexts of their own",
+        ));
+    }
     let listed = &object.volume_lifecycle_modes;
     let modes = [
         (VolumeLifecycleMode::Ephemeral, "InlineVolumes", !definition.inline_volumes.is_empty()),

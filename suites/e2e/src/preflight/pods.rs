@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::facts::{Role, Sidecar};
+use super::facts::{Role, Sidecar, SidecarVersion};
 use crate::kube_cluster::api::{items, text};
 
 /// Parts of image names, by role. A name comes after those that are a prefix of it.
@@ -18,6 +18,16 @@ const IMAGES: [(&str, Role); 9] = [
     ("csi-snapshotter", Role::Snapshotter),
     ("node-driver-registrar", Role::Registrar),
     ("snapshot-controller", Role::SnapshotController),
+];
+
+/// The image of all sidecars together. A flag says which of them a container runs; without it, all of them.
+const ALL_IN_ONE: &str = "csi-sidecars";
+const CONTROLLERS: [(&str, Role); 5] = [
+    ("provisioner", Role::Provisioner),
+    ("attacher", Role::Attacher),
+    ("resizer", Role::Resizer),
+    ("snapshotter", Role::Snapshotter),
+    ("node-driver-registrar", Role::Registrar),
 ];
 
 /// Returns the sidecars among all containers of a cluster, and which of them belong to the driver.
@@ -70,12 +80,30 @@ fn roles(pod: &Value) -> impl Iterator<Item = (&Value, Role)> {
     let containers = items(pod, "/spec/containers").iter();
     let ahead = items(pod, "/spec/initContainers").iter();
     let ahead = ahead.filter(|container| text(container, "/restartPolicy") == "Always");
-    containers.chain(ahead).filter_map(|container| Some((container, role(text(container, "/image"))?)))
+    containers
+        .chain(ahead)
+        .flat_map(|container| roles_of(container).into_iter().map(move |role| (container, role)))
+}
+
+fn roles_of(container: &Value) -> Vec<Role> {
+    let image = text(container, "/image");
+    if image_name(image) != ALL_IN_ONE {
+        return role(image).into_iter().collect();
+    }
+    let chosen = argument(container, "--controllers");
+    let runs =
+        |name: &str| chosen.as_deref().is_none_or(|chosen| chosen.split(',').any(|one| one.trim() == name));
+    CONTROLLERS.iter().filter(|(name, _)| runs(name)).map(|(_, role)| *role).collect()
+}
+
+/// Returns the name of an image, without its registry and its tag.
+fn image_name(image: &str) -> &str {
+    let name = image.rsplit('/').next().unwrap_or_default();
+    name.split([':', '@']).next().unwrap_or_default()
 }
 
 fn role(image: &str) -> Option<Role> {
-    let name = image.rsplit('/').next().unwrap_or_default();
-    let name = name.split([':', '@']).next().unwrap_or_default();
+    let name = image_name(image);
     IMAGES.iter().find(|(part, _)| name.contains(part)).map(|(_, role)| *role)
 }
 
@@ -90,15 +118,21 @@ fn sidecar(pod: &Value, container: &Value, role: Role, is_drivers: bool) -> Side
         socket: socket(pod, container),
         version: version(text(container, "/image")),
         gates: gates(&argument(container, "--feature-gates").unwrap_or_default()),
-        publishes_capacity: is_set(container, "--enable-capacity"),
+        publishes_capacity: is_set(container, "--enable-capacity")
+            || is_set(container, "--provisioner-enable-capacity"),
     }
 }
 
-/// Returns the first two numbers of a tag such as `v1.13.2`.
-fn version(image: &str) -> Option<(u32, u32)> {
+/// Returns the numbers of a tag such as `v1.13.2`. The tag of all sidecars together is none of their versions.
+fn version(image: &str) -> Option<SidecarVersion> {
+    if image_name(image) == ALL_IN_ONE {
+        return None;
+    }
     let name = image.rsplit('/').next()?.split('@').next()?;
     let mut numbers = name.split_once(':')?.1.trim_start_matches('v').split('.');
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    let (major, minor) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    let patch = numbers.next().map(|patch| patch.split('-').next().unwrap_or_default().parse());
+    Some((major, minor, patch.and_then(Result::ok).unwrap_or(u32::MAX)))
 }
 
 /// Parses `NAME=true,NAME=false`.
@@ -256,12 +290,29 @@ mod tests {
             json!(["--feature-gates=Topology=true,VolumeAttributesClass=false", "--enable-capacity"]);
         let provisioner = &sidecars(&[pod], "d.example")[0];
         assert_eq!(provisioner.version, None, "v6 has no second number");
-        assert_eq!(version("registry.example:5000/sig/csi-resizer:v1.13.2@sha256:0"), Some((1, 13)));
+        assert_eq!(version("registry.example:5000/sig/csi-resizer:v1.13.2@sha256:0"), Some((1, 13, 2)));
+        assert_eq!(version("csi-resizer:v1.13"), Some((1, 13, u32::MAX)));
+        assert_eq!(version("csi-resizer:canary"), None);
         assert_eq!(
             provisioner.gates,
             [("Topology".to_owned(), true), ("VolumeAttributesClass".to_owned(), false)].into()
         );
         assert!(provisioner.publishes_capacity);
+    }
+
+    #[test]
+    fn one_container_can_run_several_sidecars() {
+        let mut pod = pod();
+        pod["spec"]["containers"] = json!([{
+            "name": "sidecars", "image": "registry.example/csi-sidecars:v0.1.0",
+            "args": ["--csi-address=/csi/csi.sock", "--controllers=attacher,provisioner", "--provisioner-enable-capacity", "d.example"],
+        }]);
+        let found = sidecars(&[pod.clone()], "d.example");
+        let roles: Vec<Role> = found.iter().map(|one| one.role).collect();
+        assert_eq!(roles, [Role::Provisioner, Role::Attacher]);
+        assert!(found.iter().all(|one| one.version.is_none() && one.publishes_capacity));
+        pod["spec"]["containers"][0]["args"] = json!(["d.example"]);
+        assert_eq!(sidecars(&[pod], "d.example").len(), CONTROLLERS.len(), "without the flag, all of them");
     }
 
     #[test]

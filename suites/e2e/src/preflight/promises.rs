@@ -68,7 +68,7 @@ impl Gate {
         match (sidecar.gates.get(self.name), sidecar.version, self.on_since) {
             (Some(true), ..) => None,
             (Some(false), ..) => Some(format!("--feature-gates of {} has {}=false", sidecar.pod, self.name)),
-            (None, Some(version), Some(since)) if version < since => Some(format!(
+            (None, Some(version), Some(since)) if (version.0, version.1) < since => Some(format!(
                 "{} in {} has version {}.{}, which has {} turned off",
                 self.role.name(),
                 sidecar.pod,

@@ -4,10 +4,32 @@
 
 use csi_driver_definitions::{Capability, DriverDefinition};
 
-use super::{Facts, Finding, Lease, Role, Sidecar, unknown};
+use super::{Facts, Finding, Lease, Role, Sidecar, SidecarVersion, unknown};
 
 /// A lease that is older than this multiple of its validity has no holder.
 const STALE_FACTOR: i64 = 4;
+
+/// A bug of a sidecar that tests run into, and that users take for one of the driver.
+struct Bug {
+    role: Role,
+    /// The first version without it.
+    fixed: SidecarVersion,
+    consequence: &'static str,
+}
+
+/// Both concern snapshots.
+const BUGS: [Bug; 2] = [
+    Bug {
+        role: Role::Provisioner,
+        fixed: (6, 2, 1),
+        consequence: "if it crashes while it restores a snapshot, it never releases the snapshot, which then cannot be deleted",
+    },
+    Bug {
+        role: Role::Snapshotter,
+        fixed: (8, 6, 0),
+        consequence: "it forgets to delete a snapshot that is deleted while the driver takes it",
+    },
+];
 
 pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     let sidecars = match &facts.sidecars {
@@ -19,7 +41,30 @@ pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding
         findings.extend(runs(role, why, sidecars, lease(role, definition, facts)));
     }
     findings.extend(strayed(sidecars));
+    findings.extend(outdated(definition, sidecars));
     findings
+}
+
+/// Returns the driver's sidecars with a known bug.
+fn outdated(definition: &DriverDefinition, sidecars: &[Sidecar]) -> Vec<Finding> {
+    if !definition.can(Capability::SnapshotDataSource) {
+        return Vec::new();
+    }
+    let has_bug = |bug: &Bug| {
+        let is_it = |one: &&Sidecar| one.is_drivers && one.role == bug.role;
+        let with_bug = |one: &&Sidecar| one.version.is_some_and(|version| version < bug.fixed);
+        let sidecar = sidecars.iter().filter(is_it).find(with_bug)?;
+        let (name, (major, minor, patch)) = (bug.role.name(), bug.fixed);
+        Some(Finding::warning(
+            format!("{name} has a bug that looks like one of the driver"),
+            format!(
+                "{} has it in a version before {major}.{minor}.{patch}: {}",
+                sidecar.pod, bug.consequence
+            ),
+            format!("update {name}"),
+        ))
+    };
+    BUGS.iter().filter_map(has_bug).collect()
 }
 
 /// Returns the roles that are needed, with the reasons.

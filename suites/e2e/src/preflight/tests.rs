@@ -12,10 +12,15 @@ const DRIVER: &str = "d.example";
 
 /// Returns a definition with many promises.
 fn definition(more: &str) -> DriverDefinition {
+    definition_with("seLinuxMount: true", more)
+}
+
+/// Returns this definition with another capability in place of `seLinuxMount`.
+fn definition_with(capability: &str, more: &str) -> DriverDefinition {
     let text = format!(
         "StorageClass: {{ FromExistingClassName: gold }}\nSnapshotClass: {{ FromName: true }}\nDriverInfo:\n  Name: {DRIVER}\n  \
          TopologyKeys: [d.example/zone]\n  Capabilities: {{ snapshotDataSource: true, controllerExpansion: true, topology: true, \
-         capacity: true, fsGroup: true, volumeLimits: true, seLinuxMount: true }}\n{more}"
+         capacity: true, fsGroup: true, volumeLimits: true, {capability} }}\n{more}"
     );
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
@@ -30,7 +35,7 @@ fn sidecar(role: Role) -> Sidecar {
         is_drivers: role != Role::SnapshotController,
         trouble: None,
         socket: Some("/plugins/d/csi.sock".to_owned()),
-        version: Some((9, 0)),
+        version: Some((9, 0, 0)),
         gates: Default::default(),
         publishes_capacity: role == Role::Provisioner,
     }
@@ -162,6 +167,14 @@ fn an_object_that_denies_what_is_promised() {
 }
 
 #[test]
+fn an_object_that_promises_more_than_the_definition() {
+    let definition = definition_with("seLinuxMount: false", "");
+    let said: Vec<String> = judge(&definition, &good()).iter().map(ToString::to_string).collect();
+    let [line] = &said[..] else { panic!("one finding: {said:#?}") };
+    assert!(line.starts_with("warning") && line.contains("add `seLinuxMount: true`"), "{line}");
+}
+
+#[test]
 fn an_object_that_says_what_the_driver_does_not() {
     let plugin = |facts: &mut Facts, capability| {
         facts.plugin.as_mut().unwrap().capabilities.remove(&capability);
@@ -223,6 +236,30 @@ fn sidecars_that_do_not_run_or_watch() {
 }
 
 #[test]
+fn sidecars_with_a_known_bug() {
+    let in_version = |role: Role, version| {
+        move |facts: &mut Facts| {
+            sidecars(facts)
+                .iter_mut()
+                .filter(|one| one.role == role)
+                .for_each(|one| one.version = Some(version));
+        }
+    };
+    finds(
+        "warning",
+        &["csi-provisioner has a bug", "before 6.2.1"],
+        in_version(Role::Provisioner, (6, 2, 0)),
+    );
+    finds(
+        "warning",
+        &["csi-snapshotter has a bug", "before 8.6.0"],
+        in_version(Role::Snapshotter, (8, 5, 0)),
+    );
+    assert_eq!(said(in_version(Role::Provisioner, (6, 2, 1))), [""; 0]);
+    assert_eq!(said(in_version(Role::Provisioner, (6, 2, u32::MAX))), [""; 0], "the tag has no patch");
+}
+
+#[test]
 fn promises_that_the_cluster_does_not_keep() {
     finds("error", &["no VolumeSnapshot", "install the CRDs"], |facts| {
         facts.kinds.as_mut().unwrap().clear();
@@ -261,7 +298,7 @@ fn promises_that_a_sidecar_is_told_not_to_keep() {
     };
     let off = "VolumeAttributesClass".to_owned();
     let is_off: fn(&mut Sidecar) = |one| _ = one.gates.insert("VolumeAttributesClass".to_owned(), false);
-    let is_old: fn(&mut Sidecar) = |one| one.version = Some((1, 11));
+    let is_old: fn(&mut Sidecar) = |one| one.version = Some((1, 11, 0));
     for (spoil, word) in [(is_off, "VolumeAttributesClass=false"), (is_old, "has version 1.11")] {
         let said = said_of(attributes, facts(spoil));
         let [line] = &said[..] else { panic!("one finding: {said:#?}") };
@@ -269,7 +306,7 @@ fn promises_that_a_sidecar_is_told_not_to_keep() {
         assert!(line.contains(&format!("--feature-gates={off}=true")), "{line}");
     }
     let turned_on: fn(&mut Sidecar) = |one| {
-        one.version = Some((1, 11));
+        one.version = Some((1, 11, 0));
         one.gates.insert("VolumeAttributesClass".to_owned(), true);
     };
     assert_eq!(said_of(attributes, facts(turned_on)), [""; 0]);

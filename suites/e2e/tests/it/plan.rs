@@ -6,6 +6,7 @@ use csi_driver_definitions::{Capability, DriverDefinition};
 use csi_suite_e2e::cluster::Node;
 use csi_suite_e2e::emulated_cluster::EmulatedClusters;
 use csi_suite_e2e::plan::{Instance, instances};
+use csi_suite_e2e::version::Version;
 use csi_suite_e2e::view::{Unmet, View};
 
 /// A definition that promises everything.
@@ -38,7 +39,7 @@ fn skipped(instance: &Instance, definition: &DriverDefinition, nodes: usize) -> 
 #[test]
 fn there_are_as_many_of_each_suite_as_upstream_has_within_reach_of_a_definition() {
     let mut counts = BTreeMap::new();
-    for instance in instances(&everything()) {
+    for instance in instances(&everything(), Version::default()) {
         *counts.entry(instance.suite.name).or_insert(0) += 1;
     }
     let expected = [
@@ -53,6 +54,7 @@ fn there_are_as_many_of_each_suite_as_upstream_has_within_reach_of_a_definition(
         ("pvc-deletion-performance", 1),
         ("read-write-once-pod", 2),
         ("seLinuxMount", 4),
+        ("seLinuxMountDifferent", 1),
         ("snapshot-metadata-stress", 2),
         ("snapshot-topology", 2),
         ("snapshotmetadata", 2),
@@ -75,12 +77,12 @@ fn there_are_as_many_of_each_suite_as_upstream_has_within_reach_of_a_definition(
         ("volumes", 11),
     ];
     assert_eq!(counts, BTreeMap::from(expected));
-    assert_eq!(counts.values().sum::<i32>(), 255);
+    assert_eq!(counts.values().sum::<i32>(), 256);
 }
 
 #[test]
 fn names_are_those_of_upstream() {
-    let all = instances(&everything());
+    let all = instances(&everything(), Version::default());
     for (id, name) in [
         (
             "volumes/dynamic-pv-default-fs:should-store-data",
@@ -104,7 +106,7 @@ fn names_are_those_of_upstream() {
         ),
         (
             "selinuxmount/dynamic-pv-default-fs:pod-with-rwo-volume-and-mount-policy-should-mount-volumes-with-selinux-mount-option",
-            "External Storage [Driver: all.example] [Testpattern: Dynamic PV (default fs)] seLinuxMount [Feature:SELinux] [FeatureGate:SELinuxMountReadWriteOncePod] [FeatureGate:SELinuxChangePolicy] Pod with RWO volume and mount policy should mount volumes with SELinux mount option [FeatureGate:SELinuxMount] [Beta] [Feature:OffByDefault]",
+            "External Storage [Driver: all.example] [Testpattern: Dynamic PV (default fs)] seLinuxMount [Feature:SELinux] [FeatureGate:SELinuxMountReadWriteOncePod] [FeatureGate:SELinuxChangePolicy] Pod with RWO volume and mount policy should mount volumes with SELinux mount option [FeatureGate:SELinuxMount]",
         ),
     ] {
         assert_eq!(find(&all, id).name, name);
@@ -112,8 +114,36 @@ fn names_are_those_of_upstream() {
 }
 
 #[test]
+fn older_versions_have_other_labels_and_fewer_suites() {
+    const ID: &str = "selinuxmount/dynamic-pv-default-fs:pod-with-rwo-volume-and-mount-policy-should-mount-volumes-with-selinux-mount-option";
+    let of = |version| instances(&everything(), version);
+    let numbers = Version::ALL.map(|version| of(version).len());
+    assert_eq!(numbers, [235, 240, 242, 256]);
+    assert!(of(Version::V1_34).iter().all(|one| one.id != ID));
+    let ends = |version, end: &str| assert!(find(&of(version), ID).name.ends_with(end), "{version}");
+    ends(Version::V1_36, "mount option [FeatureGate:SELinuxMount] [Beta] [Feature:OffByDefault]");
+    ends(Version::V1_37, "mount option [FeatureGate:SELinuxMount]");
+    let all = of(Version::V1_35);
+    assert!(find(&all, ID).name.contains("[FeatureGate:SELinuxChangePolicy] [Beta] Pod with RWO volume"));
+}
+
+#[test]
+fn the_definition_alone_rules_tests_out() {
+    let mut definition = everything();
+    let all = instances(&definition, Version::default());
+    let is_out = |definition: &DriverDefinition, id: &str| find(&all, id).is_ruled_out(definition, None);
+    let windows = "volumes/dynamic-pv-ntfs:should-store-data";
+    let store = "volumes/dynamic-pv-ext4:should-store-data";
+    // The cluster decides about these, so that upstream registers them.
+    let selinux = "selinuxmount/dynamic-pv-default-fs:pod-with-rwop-volume-and-the-default-policy-should-mount-volumes-with-selinux-mount-option";
+    assert!(is_out(&definition, windows) && !is_out(&definition, store) && !is_out(&definition, selinux));
+    definition.driver_info.supported_fs_type.clear();
+    assert!(is_out(&definition, store));
+}
+
+#[test]
 fn no_two_have_the_same_id_or_name() {
-    let all = instances(&everything());
+    let all = instances(&everything(), Version::default());
     let ids: BTreeSet<&str> = all.iter().map(|instance| instance.id.as_str()).collect();
     let names: BTreeSet<&str> = all.iter().map(|instance| instance.name.as_str()).collect();
     assert_eq!((ids.len(), names.len()), (all.len(), all.len()));
@@ -122,7 +152,7 @@ fn no_two_have_the_same_id_or_name() {
 #[test]
 fn what_a_driver_lacks_is_the_reason_of_a_skip() {
     let mut definition = everything();
-    let all = instances(&definition);
+    let all = instances(&definition, Version::default());
     let store = find(&all, "volumes/dynamic-pv-ext4:should-store-data");
     assert_eq!(skipped(store, &definition, 1), None);
     let windows = find(&all, "volumes/dynamic-pv-ntfs:should-store-data");
@@ -141,7 +171,7 @@ fn what_a_driver_lacks_is_the_reason_of_a_skip() {
 #[test]
 fn the_plan_knows_what_a_cluster_that_is_played_never_has_and_what_only_the_driver_knows() {
     let definition = everything();
-    let all = instances(&definition);
+    let all = instances(&definition, Version::default());
     let unmet = |id: &str| find(&all, id).unmet(&definition, None, &EmulatedClusters::view(2));
     for (id, words) in [
         (
@@ -149,7 +179,7 @@ fn the_plan_knows_what_a_cluster_that_is_played_never_has_and_what_only_the_driv
             "Kubernetes alone",
         ),
         (
-            "selinuxmount/dynamic-pv-default-fs:pod-with-rwop-volume-and-the-default-policy-should-mount-volumes-with-selinux-mount-option",
+            "disruptive/dynamic-pv-filesystem-volmode:should-test-that-pv-used-in-a-pod-that-is-deleted-while-the-kubelet-is-down-is-usable-by-a-new-pod-with-a-different-selinux-context-when-kubelet-returns",
             "SELinux",
         ),
         (
@@ -164,6 +194,7 @@ fn the_plan_knows_what_a_cluster_that_is_played_never_has_and_what_only_the_driv
         "topology/dynamic-pv-immediate-binding:should-provision-a-volume-and-schedule-a-pod-with-allowedtopologies",
         "volumelimits/dynamic-pv-default-fs:should-support-volume-limits",
         "snapshotmetadata/snapshotmetadata:should-return-allocated-blocks",
+        "selinuxmount/dynamic-pv-default-fs:pod-with-rwop-volume-and-the-default-policy-should-mount-volumes-with-selinux-mount-option",
     ] {
         let Some(found) = all.iter().find(|one| one.id == id) else { continue };
         let unmet = found.unmet(&definition, None, &EmulatedClusters::view(2));

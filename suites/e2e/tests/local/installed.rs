@@ -8,10 +8,10 @@ use csi_harness::prelude::{CheckResult, Cx, Stop};
 use csi_mock_driver::{Config, Defect};
 use csi_proto::redact::STRIPPED;
 use csi_suite_e2e::cluster::{
-    AttributesClass, Cluster as _, Pairs, PodPhase, PvcSpec, ReclaimPolicy, SnapshotClass, StorageClass,
-    VolumeMode, VolumeSource,
+    AttributesClass, Cluster as _, Pairs, PodPhase, PvcSpec, ReclaimPolicy, SeLinuxChangePolicy,
+    SnapshotClass, StorageClass, VolumeMode, VolumeSource,
 };
-use csi_suite_e2e::emulated_cluster::EmulatedCluster;
+use csi_suite_e2e::emulated_cluster::{EmulatedCluster, machine_has_selinux};
 
 use crate::pods::{claim_spec, pod_spec};
 use crate::stage::{
@@ -34,6 +34,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_pod_fails_on_a_node_that_is_full", a_pod_fails_on_a_node_that_is_full),
     ("a_node_that_changes_is_told", a_node_that_changes_is_told),
     ("the_csi_driver_says_what_calls_have", the_csi_driver_says_what_calls_have),
+    ("volumes_get_the_selinux_context_of_their_pod", volumes_get_the_selinux_context_of_their_pod),
     (
         "volumes_that_the_csi_driver_does_not_list_are_refused",
         volumes_that_the_csi_driver_does_not_list_are_refused,
@@ -349,6 +350,42 @@ fn the_csi_driver_says_what_calls_have() {
     };
     assert_eq!(told(""), (true, false));
     assert_eq!(told("podInfoOnMount: true"), (true, true));
+}
+
+fn volumes_get_the_selinux_context_of_their_pod() {
+    async fn with(
+        local: EmulatedCluster,
+        cx: Cx,
+        policy: Option<SeLinuxChangePolicy>,
+        assumes: bool,
+    ) -> CheckResult {
+        if assumes {
+            local.assume_selinux();
+        }
+        let class = class(&local, &cx, Pairs::new()).await?;
+        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+        let mut pod = pod_spec("pod", VolumeMode::Filesystem, false);
+        (pod.selinux_level, pod.selinux_policy) = (Some("s0:c0,c1".to_owned()), policy);
+        local.create_pod(&pod).await?;
+        started(&local, "pod").await?;
+        delete_pod(&local, "pod").await?;
+        local.close().await
+    }
+    const FLAG: &str = r#"context=\"system_u:object_r:container_file_t:s0:c0,c1\""#;
+    type Body = fn(EmulatedCluster, Cx) -> Pin<Box<dyn Future<Output = CheckResult> + Send>>;
+    let gets = |spec: &str, body: Body| {
+        let played = on_mock_installed_with(&csi_driver(spec), Config::default(), body);
+        played.passed();
+        ["NodeStageVolume", "NodePublishVolume"].map(|rpc| played.requests(rpc)[0].contains(FLAG))
+    };
+    const LABELS: &str = "seLinuxMount: true";
+    assert_eq!(gets(LABELS, |local, cx| Box::pin(with(local, cx, None, true))), [true, true]);
+    assert_eq!(gets("", |local, cx| Box::pin(with(local, cx, None, true))), [false, false]);
+    let relabelled: Body = |local, cx| Box::pin(with(local, cx, Some(SeLinuxChangePolicy::Recursive), true));
+    assert_eq!(gets(LABELS, relabelled), [false, false]);
+    if !machine_has_selinux() {
+        assert_eq!(gets(LABELS, |local, cx| Box::pin(with(local, cx, None, false))), [false, false]);
+    }
 }
 
 fn volumes_that_the_csi_driver_does_not_list_are_refused() {

@@ -24,6 +24,7 @@ use csi_suite_e2e::cluster::{
 use csi_suite_e2e::emulated_cluster::{EmulatedCluster, EmulatedClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
 use csi_suite_e2e::room::Room;
+use csi_suite_e2e::version::Version;
 use csi_test_support::hostpath;
 use csi_test_support::run::Run;
 use tokio::sync::{oneshot, watch};
@@ -134,7 +135,7 @@ where
 pub(crate) fn upstream_on_hostpath(definition: &Path, flags: &[&str], filter: &str) -> Option<Vec<String>> {
     let loaded = DriverDefinition::load(definition).unwrap();
     let clusters = Arc::new(EmulatedClusters::new(settings(""), 1, loaded.definition.clone(), |_| {}));
-    let suite = plan::suite(Arc::new(Definition::new(loaded).unwrap()), clusters);
+    let suite = plan::suite(Arc::new(Definition::new(loaded).unwrap()), Version::default(), clusters);
     let mut only = Filter::default();
     only.focus(filter).unwrap();
     let (played, mut bad) = with_hostpath(flags, async |root, driver| {

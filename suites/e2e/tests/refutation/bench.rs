@@ -12,13 +12,14 @@ use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, HealthHooks, NodeConfig, PathLayout};
-use csi_harness::driver::Driver;
+use csi_harness::driver::{Driver, Supervisor};
 use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::runner::RunOptions;
 use csi_mock_driver::{Capability, Defect as MockDefect, MockDriver};
 use csi_proto::Endpoint;
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
+use csi_suite_e2e::version::Version;
 use csi_test_support::hostpath;
 use csi_test_support::run::Run;
 
@@ -58,6 +59,7 @@ pub(crate) fn a_right_driver_passes() {
     passes(on_hostpath(None, Setup::Plain, of(|on| matches!(on, On::Hostpath(_)))));
     passes(on_hostpath(None, Setup::SmallNode, of(|on| matches!(on, On::Installed(_)))));
     passes(on_hostpath(None, Setup::InUse, of(|on| matches!(on, On::InUse(_)))));
+    passes(on_hostpath(None, Setup::Labelled, of(|on| matches!(on, On::Labelled(_)))));
     passes(Some(on_mock(None, &[], of(|on| matches!(on, On::Mock(..))))));
 }
 
@@ -85,6 +87,7 @@ pub(crate) fn is_found(row: &Row) {
         On::Hostpath(defect) => on_hostpath(Some(defect), Setup::Plain, vec![row.test]),
         On::Installed(defect) => on_hostpath(Some(defect), Setup::SmallNode, vec![row.test]),
         On::InUse(defect) => on_hostpath(Some(defect), Setup::InUse, vec![row.test]),
+        On::Labelled(defect) => on_hostpath(Some(defect), Setup::Labelled, vec![row.test]),
         On::Mock(defect, without) => Some(on_mock(Some(defect), without, vec![row.test])),
     };
     let Some(run) = run else { return };
@@ -108,19 +111,30 @@ enum Setup {
     Plain,
     /// With a manifest, on a small node.
     SmallNode,
+    /// In a process of its own, whose mount calls are watched, with a CSIDriver that has seLinuxMount.
+    Labelled,
     /// Volumes are created when pods need them, and what happens to a workload is a warning.
     InUse,
 }
 
 /// Runs tests on the reference driver; without root it prints that it does not.
 fn on_hostpath(defect: Option<Defect>, setup: Setup, tests: Vec<&str>) -> Option<Run> {
-    hostpath::in_directory(async |root| {
+    let ran = hostpath::in_directory(async |root| {
         let (small, manifests): (&[&str], _) = match setup {
             Setup::SmallNode => (&["--attach-limit=3"], CSI_DRIVER),
-            Setup::Plain | Setup::InUse => (&[], ""),
+            Setup::Plain | Setup::InUse | Setup::Labelled => (&[], ""),
         };
-        let driver = hostpath::driver(root, &[&FLAGS, small].concat(), defect);
-        let definition = promised(root, "hostpath-image.yaml", &["snapshotMetadata"]);
+        let flags = [&FLAGS, small].concat();
+        let (driver, promise) = match setup {
+            Setup::Labelled if !hostpath::can_be_watched().await => return None,
+            Setup::Labelled => {
+                let driver = hostpath::child(root, &flags, defect).unwrap();
+                driver.supervise(Some(Supervisor::of_mounts()));
+                (driver, "seLinuxMount")
+            }
+            _ => (hostpath::driver(root, &flags, defect), "snapshotMetadata"),
+        };
+        let definition = promised(root, "hostpath-image.yaml", &[promise]);
         if setup == Setup::InUse {
             bind_late(&definition);
         }
@@ -132,8 +146,9 @@ fn on_hostpath(defect: Option<Defect>, setup: Setup, tests: Vec<&str>) -> Option
             config.profile = Profile::Csi;
             config.time_limits.stall_ms = STALL_MS;
         }
-        run(driver, config, suite, &tests).await
-    })
+        Some(run(driver, config, suite, &tests).await)
+    });
+    ran.flatten()
 }
 
 /// Lets the volumes of a definition be created when pods need them, and fewer of them be used at the same time.
@@ -230,7 +245,7 @@ fn suite(definition: &Path, manifests: &str, nodes: usize, is_faulty: bool) -> S
     let settings = Settings { objects, ..Settings::new(std::env::current_exe().unwrap()) };
     let clusters = EmulatedClusters::new(settings, nodes, loaded.definition.clone(), |_| {});
     let definition = Definition::new(loaded).unwrap();
-    plan::suite(Arc::new(definition), Arc::new(clusters))
+    plan::suite(Arc::new(definition), Version::default(), Arc::new(clusters))
 }
 
 fn config_of(root: &Path, endpoints: &[Endpoint], is_faulty: bool) -> Config {

@@ -9,6 +9,7 @@ mod table;
 use std::process::ExitCode;
 
 use csi_suite_e2e::emulated_cluster::sandbox;
+use csi_test_support::hostpath;
 use libtest_mimic::{Arguments, Trial};
 
 /// Drivers at the same time; they wait more than they work.
@@ -18,6 +19,9 @@ fn main() -> ExitCode {
     // The sandboxes of pods and their workloads are this program again.
     if csi_workload::run_if_asked() {
         return ExitCode::SUCCESS;
+    }
+    if let Some(code) = hostpath::serve_if_asked() {
+        return code;
     }
     if std::env::args().nth(1).is_some_and(|argument| argument == sandbox::ARGUMENT) {
         return if sandbox::serve().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };

@@ -13,6 +13,8 @@ pub(crate) enum On {
     Installed(Defect),
     /// The reference driver, whose volumes are created when pods need them. What happens to a workload is a warning.
     InUse(Defect),
+    /// The reference driver in a process of its own, whose mount calls are watched. Its CSIDriver has seLinuxMount.
+    Labelled(Defect),
     /// The driver in memory, without some capabilities: for what pods need not look at.
     Mock(MockDefect, &'static [Capability]),
 }
@@ -38,7 +40,7 @@ impl Row {
     /// The name of the trial.
     pub(crate) fn label(&self) -> String {
         match self.on {
-            On::Hostpath(defect) | On::Installed(defect) | On::InUse(defect) => {
+            On::Hostpath(defect) | On::Installed(defect) | On::InUse(defect) | On::Labelled(defect) => {
                 format!("{defect:?}/{}", self.test)
             }
             On::Mock(defect, _) => format!("{defect:?}/{}", self.test),
@@ -56,6 +58,10 @@ const fn installed(defect: Defect, flaw: &'static str, test: &'static str, says:
 
 const fn in_use(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
     Row { on: On::InUse(defect), flaw, test, says }
+}
+
+const fn labelled(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
+    Row { on: On::Labelled(defect), flaw, test, says }
 }
 
 const fn mock(defect: MockDefect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
@@ -397,5 +403,35 @@ pub(crate) static ROWS: &[Row] = &[
         "leaves other volumes frozen for a while when a volume is unstaged",
         "multivolume/dynamic-pv-ext4:should-concurrently-access-the-volume-and-its-clone-from-pods-on-the-same-node-linuxonly",
         "held up during the end of a pod",
+    ),
+    labelled(
+        Defect::DropsContext,
+        "leaves out the SELinux context in `mount_flags`",
+        "selinuxmount/dynamic-pv-default-fs:pod-with-rwop-volume-and-the-default-policy-should-mount-volumes-with-selinux-mount-option",
+        "leaves out the SELinux context",
+    ),
+    labelled(
+        Defect::SplitsContext,
+        "splits the SELinux context in `mount_flags` at its comma",
+        "selinuxmount/dynamic-pv-default-fs:pod-with-rwo-volume-and-mount-policy-should-mount-volumes-with-selinux-mount-option",
+        "another SELinux context",
+    ),
+    labelled(
+        Defect::QuotesContext,
+        "quotes the SELinux context in `mount_flags` once more",
+        "selinuxmount/dynamic-pv-default-fs:pod-with-rwo-volume-and-mount-policy-should-mount-volumes-with-selinux-mount-option",
+        "another SELinux context",
+    ),
+    labelled(
+        Defect::RejectsContext,
+        "rejects the SELinux context in `mount_flags`",
+        "selinuxmount/dynamic-pv-default-fs:pod-with-rwop-volume-and-the-default-policy-should-mount-volumes-with-selinux-mount-option",
+        "does not take the SELinux context",
+    ),
+    labelled(
+        Defect::SharesContext,
+        "mounts the volume of the second pod with the SELinux context of the first one",
+        "selinuxmountdifferent/dynamic-pv-default-fs:pods-with-different-levels-should-each-mount-their-volume-with-their-own-selinux-mount-option",
+        "another SELinux context",
     ),
 ];

@@ -50,7 +50,9 @@ pub(in crate::emulated_cluster) async fn round(shared: &Shared, node: usize) -> 
 
 /// Calls NodeGetVolumeHealth for a volume. After a failure the former health stays.
 async fn volume_health(shared: &Shared, cx: &Cx, of: &HealthOf, watched: &Watched) -> Done {
-    if !can(shared, cx, NodeCapability::GetVolumeHealth).await.unwrap_or(false) {
+    if !shared.settings.version.asks_for_health()
+        || !can(shared, cx, NodeCapability::GetVolumeHealth).await.unwrap_or(false)
+    {
         return Ok(());
     }
     let mut found = None;
@@ -73,7 +75,9 @@ async fn volume_health(shared: &Shared, cx: &Cx, of: &HealthOf, watched: &Watche
 
 /// Calls NodeGetStorageHealth. After a failure the former health stays.
 async fn storage_health(shared: &Shared, cx: &Cx, node: usize) -> Done {
-    if !can(shared, cx, NodeCapability::GetStorageHealth).await.unwrap_or(false) {
+    if !shared.settings.version.asks_for_health()
+        || !can(shared, cx, NodeCapability::GetStorageHealth).await.unwrap_or(false)
+    {
         return Ok(());
     }
     let asked = cx.call(v1::NodeGetStorageHealthRequest::default()).once().await;

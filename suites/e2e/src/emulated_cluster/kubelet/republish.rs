@@ -52,6 +52,12 @@ impl Kubelet {
         found.await;
     }
 
+    /// Returns whether the driver gets tokens in secrets. Older kubelets do not know the field, and put them into `volume_context`.
+    pub(super) fn puts_tokens_in_secrets(&self) -> bool {
+        self.shared.settings.version.has_tokens_in_secrets()
+            && self.shared.csi_driver.service_account_token_in_secrets
+    }
+
     /// Returns new tokens of the pod's service account, if the CSIDriver requests some. They are invented and not
     /// signed.
     pub(super) fn tokens(&self) -> Option<(String, String)> {
@@ -61,7 +67,7 @@ impl Kubelet {
             let expires = prost_types::Timestamp::from(SystemTime::now() + lifetime);
             let expires = prost_types::Timestamp { nanos: 0, ..expires }.to_string();
             let token = format!("token-{}", self.shared.uid());
-            if self.shared.csi_driver.service_account_token_in_secrets {
+            if self.puts_tokens_in_secrets() {
                 hidden::hide(&token);
             }
             (request.audience.clone(), json!({ "token": token, "expirationTimestamp": expires }))

@@ -9,8 +9,8 @@ use csi_proto::v1;
 
 use super::health::Watched;
 use super::reconstruction::beside;
-use super::{Kubelet, NodeCapability, fs_group};
-use crate::cluster::{Pairs, PersistentVolume, Pod, SecretUse, VolumeMode};
+use super::{Kubelet, NodeCapability, fs_group, selinux};
+use crate::cluster::{AccessMode, Pairs, PersistentVolume, Pod, SecretUse, VolumeMode};
 use crate::emulated_cluster::failure::{Caller, Failure, Verdict};
 use crate::emulated_cluster::shared::{capability, hex_sha256};
 use crate::emulated_cluster::store::Objects;
@@ -32,13 +32,15 @@ pub(super) struct Device {
     pub(super) scope: Cx,
     staged: State,
     pub(super) path: String,
+    /// The SELinux context of the pods that need the volume.
+    context: Option<String>,
     /// The UIDs of the pods that need the volume.
     users: BTreeSet<String>,
 }
 
 impl Device {
     pub(super) fn new(scope: Cx) -> Device {
-        Device { scope, staged: State::No, path: String::new(), users: BTreeSet::new() }
+        Device { scope, staged: State::No, path: String::new(), context: None, users: BTreeSet::new() }
     }
 
     /// Records that the volume was here before kubelet started, for this pod.
@@ -85,6 +87,14 @@ impl PodMount {
         &self.volume.name
     }
 
+    pub(super) fn access_modes(&self) -> &[AccessMode] {
+        &self.volume.access_modes
+    }
+
+    pub(super) fn is_inline(&self) -> bool {
+        self.inline
+    }
+
     pub(super) fn read_only(&self) -> bool {
         self.read_only
     }
@@ -127,6 +137,14 @@ impl Kubelet {
         let Some(context) = self.attached(pod, mount).await? else { return Ok(()) };
         let device = self.device(&mount.device_key());
         let mut device = device.lock().await;
+        let label = self.selinux_context(pod, mount);
+        if device.context != label && device.users.iter().any(|user| *user != pod.uid) {
+            let of = |context: &Option<String>| context.clone().unwrap_or_else(|| "none".to_owned());
+            let (name, present, wanted) = (mount.volume_name(), of(&device.context), of(&label));
+            let why = format!("conflicting SELinux labels of volume {name}: {present} and {wanted}");
+            return Err(Failure::of_node(why));
+        }
+        device.context = label;
         device.users.insert(pod.uid.clone());
         self.shared.store.change(|objects| objects.in_use.insert((mount.volume.name.clone(), self.node)));
         if device.staged != State::Yes {
@@ -178,7 +196,8 @@ impl Kubelet {
         }
         if mount.access() == AccessType::Mount {
             let data = [("volumeHandle", handle.as_str()), ("driverName", self.shared.driver())];
-            let data = data.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+            let mut data: Pairs = data.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+            data.extend(self.context_data(pod, mount));
             write_data(&device.scope, &beside(&device.path), &data).await?;
         }
         let request = v1::NodeStageVolumeRequest {
@@ -209,8 +228,19 @@ impl Kubelet {
         let finer = self.can(NodeCapability::SingleNodeMultiWriter).await?;
         // Kubelet only reads the first mode.
         let first = mount.volume.access_modes.first().copied();
-        let mode = access_mode::of_one(first.unwrap_or(crate::cluster::AccessMode::ReadWriteOnce), finer);
-        Ok(capability(&mount.volume, mode, group))
+        let mode = access_mode::of_one(first.unwrap_or(AccessMode::ReadWriteOnce), finer);
+        let mut capability = capability(&mount.volume, mode, group);
+        if let Some(context) = self.selinux_context(pod, mount)
+            && let Some(v1::volume_capability::AccessType::Mount(mount)) = &mut capability.access_type
+        {
+            mount.mount_flags.push(selinux::mount_option(&context));
+        }
+        Ok(capability)
+    }
+
+    /// Returns what kubelet writes beside a volume about its SELinux context.
+    fn context_data(&self, pod: &Pod, mount: &PodMount) -> Option<(String, String)> {
+        self.selinux_context(pod, mount).map(|context| ("seLinuxMountContext".to_owned(), context))
     }
 
     async fn publish(
@@ -225,7 +255,9 @@ impl Kubelet {
         mount.target = target.map_err(|error| local(&error))?;
         self.shared.publishes(self.node, &pod.uid, &mount.target);
         if mount.access() == AccessType::Mount {
-            write_data(&mount.scope, &beside(&mount.target), &self.publish_data(mount)).await?;
+            let mut data = self.publish_data(mount);
+            data.extend(self.context_data(pod, mount));
+            write_data(&mount.scope, &beside(&mount.target), &data).await?;
         }
         let (cx, request) = self.publish_request(pod, mount, context, staging).await?;
         let driver_sets_group = sets_group(&request);
@@ -283,7 +315,7 @@ impl Kubelet {
         }
         // Block volumes get no tokens.
         let tokens = (mount.access() == AccessType::Mount).then(|| self.tokens()).flatten();
-        let (in_secrets, in_context) = match driver.service_account_token_in_secrets {
+        let (in_secrets, in_context) = match self.puts_tokens_in_secrets() {
             true => (tokens, None),
             false => (None, tokens),
         };

@@ -11,6 +11,7 @@ use csi_harness::config::{Config, Elsewhere};
 use csi_harness::results::outcome::{Finding, Halt, Outcome, Summary};
 use csi_harness::run::runner::RunOptions;
 use csi_suite_e2e::plan::{self, Definition};
+use csi_suite_e2e::version::Version;
 use csi_test_support::run::Run;
 use serde_json::json;
 use tokio::sync::watch;
@@ -46,7 +47,7 @@ async fn run_test(
     let file = folder.path().join("driver.yaml");
     std::fs::write(&file, text).unwrap();
     let definition = Definition::new(DriverDefinition::load(&file).unwrap()).unwrap();
-    let suite = plan::suite(Arc::new(definition), Arc::new(clusters(api).await));
+    let suite = plan::suite(Arc::new(definition), Version::default(), Arc::new(clusters(api).await));
     let elsewhere = Elsewhere { driver: DRIVER.to_owned(), place: "in a cluster".to_owned() };
     let target = Target::connect(Config { elsewhere: Some(elsewhere), ..Config::default() }).await.unwrap();
     assert_eq!((target.info().name.as_str(), target.place().as_str()), (DRIVER, "in a cluster"));
