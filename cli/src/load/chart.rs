@@ -266,7 +266,7 @@ fn amount_text(amount: f64) -> String {
 fn rounded(percent: f64) -> String {
     // A little is added, since 100 - 99.9 is not quite a tenth.
     let digits = (-((100.0 - percent) * 1.001).log10().floor()).clamp(0.0, 4.0);
-    let digits = if percent < 99.0 || !digits.is_finite() { 0 } else { digits as usize };
+    let digits = if (99.0..100.0).contains(&percent) { digits as usize } else { 0 };
     format!("{percent:.digits$}")
 }
 

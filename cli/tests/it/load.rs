@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::Instant;
 
 use csi_mock_driver::Config;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::driver::Driver;
-use crate::driver_command::quiet_driver_command;
+use crate::driver::{Driver, LONG};
+use crate::driver_command::{named_driver_command, quiet_driver_command};
 use crate::program::{check, program};
 
 #[test]
@@ -80,6 +83,58 @@ fn a_preset_can_be_printed_changed_and_run() {
     assert!(said.stdout.contains("hold"), "{}", said.stdout);
 }
 
+#[test]
+fn a_load_does_not_differ_from_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("load.json");
+    let results = format!("--results=json={}", path.display());
+    check(&["load", "--preset", "polling", "--duration", "3s", &results], 0, &[]);
+    let path = path.to_str().unwrap();
+    let limit = ["--threshold", "NodeGetVolumeStats p50 < +1%"];
+    let said = check(&[&["compare", path, path], &limit[..]].concat(), 0, &[]);
+    assert!(said.stdout.contains("no difference shown") && said.stdout.contains('✓'), "{}", said.stdout);
+    let said = check(&["compare", path, path, "--format", "json"], 0, &[]);
+    let comparison: Value = serde_json::from_str(&said.stdout).unwrap();
+    let changes = comparison["changes"].as_array().unwrap();
+    assert!(!changes.is_empty() && changes.iter().all(|change| change["percent"] == 0.0), "{comparison}");
+    check(&["compare", path, path, "--threshold", "CreateSnapshot p50 < +1%"], 3, &[]);
+    check(&["compare", path, path, "--threshold", "CreateVolume p50 < 1s"], 2, &[]);
+}
+
+/// The other driver takes 40 ms for a list of 200 volumes.
+const LISTS: &str =
+    "name: lists\nvolumes: 200\ncallers: 2\nmix: {list: 3, volume: 1}\nstages:\n- {hold: 2s}\n";
+
+#[test]
+fn a_driver_that_is_slower_than_another_one_fails_by_a_limit_on_the_change() {
+    let driver = Driver::start(Config::default());
+    let file = driver.directory().join("lists.yaml");
+    fs::write(&file, LISTS).unwrap();
+    let results = driver.directory().join("changes.csv");
+    let said = program()
+        .env("TMPDIR", driver.directory())
+        .args(["load", "--endpoint", &driver.endpoint, "--workload", file.to_str().unwrap()])
+        .args([
+            "--against",
+            &named_driver_command("list-volumes-quadratic", "other.example"),
+            "--rounds",
+            "2",
+        ])
+        .args(["--threshold", "ListVolumes p50 < +50%"])
+        .arg(format!("--results=csv={}", results.display()))
+        .output()
+        .unwrap();
+    let (printed, complaint) =
+        (String::from_utf8(said.stdout).unwrap(), String::from_utf8(said.stderr).unwrap());
+    assert_eq!(said.status.code(), Some(1), "{printed}\n{complaint}");
+    assert!(printed.contains("→ other.example") && printed.contains("✗ ListVolumes p50 < +50%"), "{printed}");
+    assert!(complaint.contains("round 2 of 2"), "{complaint}");
+    let changes = fs::read_to_string(results).unwrap();
+    let change = changes.lines().find(|line| line.starts_with("ListVolumes,p50,")).unwrap();
+    assert!(change.ends_with(",true"), "{change}");
+    assert_eq!(driver.volumes(), Vec::<String>::new());
+}
+
 /// A load whose numbers of calls depend on nothing but its file: a burst leaves out nothing, however slow the machine is.
 const SHARED: &str = "name: shared\nvolumes: 20\npublished: 10\ncallers: 10\n\
     mix: {pod: 2, volume: 2, attachment: 1, statistics: 3, list: 1}\nstages:\n- {burst: 200}\n";
@@ -90,13 +145,14 @@ const PARTS: u32 = 10;
 fn counts(results: &Path, stage: &str) -> BTreeMap<String, u64> {
     let report: Value = serde_json::from_str(&fs::read_to_string(results).unwrap()).unwrap();
     let stage = report["stages"].as_array().unwrap().iter().find(|one| one["name"] == stage).unwrap();
-    let number = |value: &Value| value.as_u64().unwrap();
+    // There is no number of life cycles that are due where volumes are deleted.
+    let number = |value: &Value| value.as_u64().unwrap_or_default();
     let mut counts: BTreeMap<String, u64> = ["cycles_due", "cycles_begun", "cycles_ended"]
-        .map(|key| (key.to_owned(), stage[key].as_u64().unwrap_or_default()))
+        .map(|key| (key.to_owned(), number(&stage[key])))
         .into();
-    // Each process asks the node for its limit of volumes, however many volumes are its own.
-    let is_shared = |one: &&Value| one["rpc"] != "NodeGetInfo";
-    for one in stage["rpcs"].as_array().unwrap().iter().filter(is_shared) {
+    // Each process asks once which node it is.
+    let rpcs = stage["rpcs"].as_array().unwrap().iter().filter(|one| one["rpc"] != "NodeGetInfo");
+    for one in rpcs {
         counts.insert(one["rpc"].as_str().unwrap().to_owned(), number(&one["done"]));
         // The times are whole, too: each call has one.
         let slices = one["slices"].as_array().unwrap().iter().flat_map(|slice| slice.as_array().unwrap());
@@ -142,6 +198,44 @@ fn ten_parts_make_together_what_one_process_makes() {
     fs::remove_file(parts.join("3.json")).unwrap();
     let said = check(&["merge", parts.to_str().unwrap()], 3, &[]);
     assert!(said.stderr.contains("shard 3 of 10 is missing"), "{}", said.stderr);
+}
+
+#[test]
+fn the_measurements_are_served_while_the_load_runs() {
+    let driver = Driver::start(Config::default());
+    let mut child = program()
+        .env("TMPDIR", driver.directory())
+        .args(["load", "--endpoint", &driver.endpoint, "--preset", "soak", "--metrics", "127.0.0.1:0"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = said.find_map(|line| Some(line.unwrap().split_once("metrics at http://")?.1.to_owned()));
+    let line = line.unwrap();
+    let scraped = || {
+        let mut stream = TcpStream::connect(line.trim_end_matches("/metrics")).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let until = Instant::now() + LONG;
+    let mut answer = scraped();
+    while !answer.contains("rpc=\"CreateVolume\"") && Instant::now() < until {
+        answer = scraped();
+    }
+    for expected in [
+        "HTTP/1.1 200 OK",
+        "# TYPE csi_sanity_load_call_duration_seconds histogram",
+        "csi_sanity_load_call_duration_seconds_bucket{rpc=\"CreateVolume\",le=\"+Inf\"}",
+        "csi_sanity_load_cycles_total",
+    ] {
+        assert!(answer.contains(expected), "{expected}: {answer}");
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert!(said.all(|line| line.is_ok()));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]

@@ -246,7 +246,9 @@ fn draw_lines(html: &mut Html, title: &str, [x, y]: [Axis; 2], lines: &[(String,
     let x = Scale::new(x, points().map(|point| point.0), (LEFT, WIDTH - RIGHT));
     let y = Scale::new(y, points().map(|point| point.1), (HEIGHT - BOTTOM, TOP));
     let words = lines.iter().filter_map(|(name, points)| {
-        let (first, last) = (points.first()?, points.last()?);
+        let mut drawn = points.iter().filter(|point| x.at(point.0).and(y.at(point.1)).is_some());
+        let first = drawn.next()?;
+        let last = drawn.next_back().unwrap_or(first);
         let text = |point: &(f64, f64)| format!("{} at {}", (y.axis.text)(point.1), (x.axis.text)(point.0));
         Some(format!("{name}: from {} to {}", text(first), text(last)))
     });

@@ -22,6 +22,8 @@ const WARM_UP: usize = 4;
 /// Looks at life cycles of one kind alone: those to warm up, and those that are judged.
 const ALONE_WARM_UP: usize = 2;
 const ALONE_LOOKS: usize = 7;
+/// Looks that are judged, after which life cycles with which nothing has risen are left.
+const ALONE_LOOKS_MIN: usize = 4;
 /// Life cycles between two of these looks, and the time that all of one kind may take.
 const ALONE_CYCLES: u64 = 40;
 const ALONE_MAX: Duration = Duration::from_secs(60);
@@ -79,17 +81,19 @@ impl Sampler {
         let rising = rising(&samples[samples.len() / WARM_UP..]);
         let suspected: Vec<&Growth> =
             rising.iter().filter(|growth| growth.resource != Resource::Memory).collect();
-        let mut is_confirmed = suspected.is_empty();
-        if !suspected.is_empty() {
-            for cycle in load.workload.mix.keys() {
-                is_confirmed |= self.confirm(load, caller, *cycle, &suspected).await?;
+        let mut unexplained: Vec<Resource> = suspected.iter().map(|growth| growth.resource).collect();
+        // The kind with the fewest calls that shows a growth says most about its reason.
+        for cycle in Cycle::BY_CALLS.iter().filter(|cycle| load.workload.mix.contains_key(cycle)) {
+            if !unexplained.is_empty() {
+                let found = self.confirm(load, caller, *cycle, &unexplained).await?;
+                unexplained.retain(|resource| !found.contains(resource));
             }
         }
         for growth in &rising {
             let per_cycle = growth.resource.amount(growth.per_round());
             let is_heap = growth.resource == Resource::Memory;
             let is_garbage = is_heap && growth.amount() < growth.before + MEMORY_BYTES_MIN;
-            if (is_heap && !is_garbage) || (!is_heap && !is_confirmed) {
+            if (is_heap && !is_garbage) || unexplained.contains(&growth.resource) {
                 load.cx.note(format!(
                     "the driver grew by {per_cycle} for each life cycle of the load, which life cycles of one kind alone did not show again"
                 ));
@@ -111,14 +115,14 @@ impl Sampler {
         Ok(Resource::ALL.into_iter().filter_map(entry).collect())
     }
 
-    /// Runs life cycles of one kind alone, and reports the resources that grow with them as well. Returns true if there are any.
+    /// Runs life cycles of one kind alone, and reports the resources that grow with them as well, and returns these.
     async fn confirm(
         &self,
         load: &Load,
         caller: &mut Caller,
         cycle: Cycle,
-        suspected: &[&Growth],
-    ) -> CheckResult<bool> {
+        suspected: &[Resource],
+    ) -> CheckResult<Vec<Resource>> {
         load.recorder.begin(&format!("only {}", cycle.name()), None, None);
         let until = Instant::now() + ALONE_MAX;
         let (mut samples, mut rounds) = (Vec::new(), 0);
@@ -129,15 +133,18 @@ impl Sampler {
                 load.cx.stage("life cycle of one kind", rounds, None);
             }
             samples.extend(self.look(rounds).await);
+            let judged = &samples[ALONE_WARM_UP.min(samples.len())..];
+            if judged.len() >= ALONE_LOOKS_MIN && !suspected.iter().any(|one| has_risen(judged, *one)) {
+                break;
+            }
         }
         load.recorder.end();
-        let found = growing(&samples[ALONE_WARM_UP.min(samples.len())..]);
-        let is_suspected = |growth: &&Growth| suspected.iter().any(|other| other.resource == growth.resource);
-        let found: Vec<Growth> = found.iter().filter(is_suspected).copied().collect();
+        let mut found = growing(&samples[ALONE_WARM_UP.min(samples.len())..]);
+        found.retain(|growth| suspected.contains(&growth.resource));
         if found.is_empty() || self.gives_back(load, &found).await? {
-            return Ok(false);
+            return Ok(Vec::new());
         }
-        for growth in found {
+        for growth in &found {
             let violation = Violation::new(format!(
                 "the driver grows by {} for each {}",
                 growth.resource.amount(growth.per_round()),
@@ -159,7 +166,7 @@ impl Sampler {
                 false => load.cx.warn(violation),
             }
         }
-        Ok(true)
+        Ok(found.iter().map(|growth| growth.resource).collect())
     }
 
     /// Returns true if the driver releases the resources once nothing more is asked of it.
@@ -173,4 +180,10 @@ impl Sampler {
         });
         Ok(shrunk.await?.is_some())
     }
+}
+
+/// Returns true if there is more of a resource at the last look than at the first one.
+fn has_risen(samples: &[Sample], resource: Resource) -> bool {
+    let amount = |sample: Option<&Sample>| sample.and_then(|sample| sample.usage.get(resource));
+    amount(samples.last()) > amount(samples.first())
 }
