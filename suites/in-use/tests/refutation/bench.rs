@@ -1,26 +1,27 @@
-//! Plays the suite on the reference driver, right or with a defect.
+//! Plays the suites on the reference driver, right or with a defect.
 
 use std::path::Path;
 
 use csi_faulty_driver::Defect;
 use csi_harness::checks::filter::Filter;
-use csi_harness::checks::registry::Registry;
+use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config, NodeConfig};
 use csi_harness::run::runner::RunOptions;
-use csi_suite_in_use::SUITE;
+use csi_suite_in_use::nodes;
 use csi_test_support::hostpath;
 use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 
 /// Everything that the checks ask for.
-const FLAGS: [&str; 5] = [
+const FLAGS: [&str; 4] = [
     "--enable-attach",
-    "--check-volume-lifecycle",
     "--enable-volume-expansion",
     "--enable-controller-modify-volume=true",
     "--accepted-mutable-parameter-names=tier",
 ];
+/// A driver with this flag rejects the detach from a node that does not answer, as it may.
+const STRICT_ORDER: &str = "--check-volume-lifecycle=";
 /// What the driver puts off, it does within a moment.
 const SETTLES_MS: u64 = 2_000;
 /// The second node, on this machine as well.
@@ -60,32 +61,40 @@ const STALL_MS: u64 = 2_000;
 const BUDGET_MS: u64 = 24_000;
 
 /// Returns true for a defect that shows only in a process of its own, for one of those that are found when the driver is killed before a
-/// change, and for a right driver if no other checks are wanted.
-fn needs_process(defect: Option<Defect>, is_wanted: impl Fn(&str) -> bool) -> bool {
+/// change, and for a right driver if no other checks are wanted, or if those of nodes are.
+fn needs_process(suite: &Suite, defect: Option<Defect>, is_wanted: impl Fn(&str) -> bool) -> bool {
     match defect {
-        Some(Defect::StartTakesHalfSnapshot) => true,
+        Some(
+            Defect::StartTakesHalfSnapshot
+            | Defect::StartKeepsHalfDetach
+            | Defect::StartEmptiesHalfDetached
+            | Defect::StartKeepsHalfAttach
+            | Defect::StartEmptiesHalfAttached,
+        ) => true,
         Some(defect) => defect.id().starts_with(FAILED),
-        None => is_wanted(CALLS_FAILING),
+        None => is_wanted(CALLS_FAILING) || suite.name == nodes::SUITE.name,
     }
 }
 
-/// Runs the checks that are wanted; where this machine cannot, it prints that it does not.
+/// Runs the checks of a suite that are wanted; where this machine cannot, it prints that it does not.
 pub(crate) fn play(
+    suite: Suite,
     backend: Backend,
     defect: Option<Defect>,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Option<Run>, Failed> {
     let play = async |root: &Path| {
-        if needs_process(defect, &is_wanted) && !hostpath::can_be_watched().await {
+        if needs_process(&suite, defect, &is_wanted) && !hostpath::can_be_watched().await {
             return Ok(None);
         }
-        play_in(root, backend, defect, &is_wanted).await.map(Some)
+        play_in(root, suite, backend, defect, &is_wanted).await.map(Some)
     };
     hostpath::in_directory(play).transpose().map(Option::flatten)
 }
 
 async fn play_in(
     root: &Path,
+    suite: Suite,
     backend: Backend,
     defect: Option<Defect>,
     is_wanted: impl Fn(&str) -> bool,
@@ -93,8 +102,10 @@ async fn play_in(
     let backend_flag = format!("--backend={}", backend.name());
     let other_node = format!("--node-endpoint={OTHER_NODE}={}", hostpath::endpoint_of(root, OTHER_NODE));
     // The nodes of this driver share all volumes, and have no topology.
-    let flags = [&FLAGS[..], &[&backend_flag, &other_node, "--enable-topology=false"]].concat();
-    let driver = match needs_process(defect, &is_wanted) {
+    let strict_order = format!("{STRICT_ORDER}{}", suite.name != nodes::SUITE.name);
+    let flags =
+        [&FLAGS[..], &[&backend_flag, &other_node, &strict_order, "--enable-topology=false"]].concat();
+    let driver = match needs_process(&suite, defect, &is_wanted) {
         true => hostpath::child(root, &flags, defect)?,
         false => hostpath::driver(root, &flags, defect),
     };
@@ -105,7 +116,7 @@ async fn play_in(
         config.effort.budget_ms = Some(BUDGET_MS);
     }
     let target = Target::connect_to(driver.clone(), config).await?;
-    let registry = Registry::new([SUITE]);
+    let registry = Registry::new([suite]);
     let mut plan = registry.select(&Filter::default(), &target.config().access_types);
     plan.retain(|planned| is_wanted(&planned.check.id));
     let run = Run::of(target, plan, options(registry, defect)).await;
