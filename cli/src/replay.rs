@@ -78,8 +78,8 @@ fn replay_in_use(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     config.effort.replay = Some(path);
     let terms = Terms { filter: vec![case.check_id().to_owned()], ..Terms::default() };
     let quiet = args.output.words.quiet;
-    let ended =
-        run::run_suites(&args, config, [csi_suite_in_use::SUITE], &terms, Defined::default(), repeat)?;
+    let suites = [csi_suite_in_use::SUITE, csi_suite_in_use::nodes::SUITE];
+    let ended = run::run_suites(&args, config, suites, &terms, Defined::default(), repeat)?;
     if matches!(ended, Exit::Success) && !quiet {
         note("fixed, or not met this time: what a call does to a workload may depend on the moment");
     }

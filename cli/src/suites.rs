@@ -26,10 +26,11 @@ use crate::note;
 /// Checks that are named where none of them is there.
 const GONE_NAMED_MAX: usize = 5;
 
-static SUITES: [Suite; 11] = [
+static SUITES: [Suite; 12] = [
     csi_suite_sanity::SUITE,
     csi_suite_data::SUITE,
     csi_suite_in_use::SUITE,
+    csi_suite_in_use::nodes::SUITE,
     csi_suite_stateful::idempotency::SUITE,
     csi_suite_stateful::property::SUITE,
     csi_suite_stateful::concurrency::SUITE,

@@ -220,7 +220,12 @@ const AREAS: &[Area] = &[
         ])],
     },
     Area { name: "data", checks: &["data/"], rules: &[], needs: &[NODE] },
-    Area { name: "volumes in use", checks: &["in-use/"], rules: &["IN-USE-"], needs: &[NODE] },
+    Area {
+        name: "volumes in use",
+        checks: &["in-use/", "nodes/"],
+        rules: &["IN-USE-", "NODES-"],
+        needs: &[NODE],
+    },
     Area { name: "retries", checks: &["idempotency/", "property/"], rules: &[], needs: &[] },
     Area { name: "errors", checks: &["after-error/"], rules: &["AFTER-ERROR-"], needs: &[] },
     Area { name: "concurrency", checks: &["concurrency/"], rules: &[], needs: &[] },

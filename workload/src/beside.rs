@@ -239,7 +239,17 @@ impl ObservedWorkload {
 
     /// Everything that the workload has written; it has ended.
     pub fn written(&self) -> Written {
-        Written { writer: self.workload.writer().clone(), last: self.workload.log(Log::acknowledged) }
+        let last = self.workload.log(Log::acknowledged);
+        Written { writer: self.workload.writer().clone(), last, begun: last }
+    }
+
+    /// Everything that was durable up to a record, for a workload that has gone on, and perhaps failed, since then; it has ended.
+    pub fn written_up_to(&self, last: u32) -> Written {
+        Written {
+            writer: self.workload.writer().clone(),
+            last,
+            begun: self.workload.log(|log| log.begun_by(u64::MAX)),
+        }
     }
 
     fn stall_limit(&self) -> Duration {
@@ -275,8 +285,10 @@ impl Cleanup for FileSystem {
 pub struct Written {
     /// The writer, which can go on.
     pub writer: Writer,
-    /// The last record.
+    /// The last record that has to be there.
     pub last: u32,
+    /// The last record that may be there: those between the two were written while nothing was promised of them.
+    pub begun: u32,
 }
 
 impl Written {
@@ -285,9 +297,11 @@ impl Written {
     /// # Errors
     /// A violation if it does not.
     pub fn judge(&self, contents: &Contents, noun: &str) -> CheckResult {
-        let span = Span { acknowledged: self.last, begun: self.last };
+        let span = Span { acknowledged: self.last, begun: self.begun };
         let deviations = self.writer.judge(span, contents);
-        let Some(worst) = deviations.first() else { return Ok(()) };
+        // Of records of which nothing was promised, some may be there without those before them.
+        let mut wrong = deviations.iter().filter(|one| one.mistake != Mistake::OutOfOrder);
+        let Some(worst) = wrong.next() else { return Ok(()) };
         Err(Violation::new(format!("{noun} does not hold what was durable in it"))
             .of(&IN_USE_001)
             .expected(&worst.expected)

@@ -12,6 +12,7 @@ use tonic::{Code, Request, Response, Status};
 use crate::data::Origin;
 use crate::in_use::{Kind, Moment, is_written_to};
 use crate::new_part::Image;
+use crate::nodes::Move;
 use crate::{Defect, Faults, Reply, Seen};
 
 const MIB: i64 = 1 << 20;
@@ -170,6 +171,7 @@ impl Faults {
         let (id, node) = (request.get_ref().volume_id.clone(), request.get_ref().node_id.clone());
         let mut pending = self.detach_is_pending(&id);
         self.take_time_to_detach().await;
+        self.begin_move(Move::Detach, &id).await?;
         let holder = self.seen.lock().await.holders.get(&id).cloned();
         let (had, has_other) = match &holder {
             Some((before, now)) => (before.contains(&node), *now != node),
@@ -182,8 +184,12 @@ impl Faults {
                 return Err(Status::aborted("the volume is being detached"));
             }
         }
+        if holder.is_some_and(|(_, now)| now == node) {
+            self.detach_by_force(&*self.seen.lock().await, &id).await?;
+        }
         let done = self.driver.controller_unpublish_volume(request).await?;
         pending.is_finished();
+        self.finish_move(Move::Detach, &mut *self.seen.lock().await, &id);
         self.seen.lock().await.attached.remove(&id);
         if self.has(Defect::WipesAtDetach) {
             self.empty(&mut *self.seen.lock().await, &id);
@@ -357,9 +363,11 @@ impl Faults {
             }
             self.hurt(Moment::AttachElsewhere, &*self.seen.lock().await, &id);
         }
+        self.begin_move(Move::Attach, &id).await?;
         match self.driver.controller_publish_volume(request).await {
             Ok(done) => {
                 let mut seen = self.seen.lock().await;
+                self.finish_move(Move::Attach, &mut seen, &id);
                 seen.attached.insert(id.clone());
                 let (before, now) = seen.holders.entry(id).or_default();
                 if *now != node {

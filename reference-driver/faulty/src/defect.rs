@@ -362,6 +362,36 @@ defects! {
     LateDetachWipes = "hostpath/late-detach-wipes";
     /// After a ControllerUnpublishVolume that its caller gave up, no other node gets the volume.
     GivenUpDetachKeepsVolume = "hostpath/given-up-detach-keeps-volume";
+    /// ControllerUnpublishVolume for a node that has not unpublished the volume empties it.
+    ForcedDetachEmpties = "hostpath/forced-detach-empties";
+    /// ControllerUnpublishVolume for a node that has not unpublished the volume answers that it is pending, for ever.
+    ForcedDetachStaysPending = "hostpath/forced-detach-stays-pending";
+    /// ControllerUnpublishVolume for a node whose workload still writes damages the volume, as where a cache is dropped.
+    ForcedDetachDamages = "hostpath/forced-detach-damages-what-is-written";
+    /// NodeUnpublishVolume on a node that the volume has left unmounts it at the targets of its new node.
+    LateUnpublishUnmounts = "hostpath/late-unpublish-unmounts-elsewhere";
+    /// NodeUnpublishVolume fails on a node from which the volume was detached.
+    LateUnpublishNeedsAttachment = "hostpath/late-unpublish-needs-attachment";
+    /// NodeUnstageVolume on a node that the volume has left makes all writes on its new node fail.
+    LateUnstagingBreaks = "hostpath/late-unstaging-breaks-writer";
+    /// NodeUnstageVolume on a node that the volume has left empties it.
+    LateUnstagingEmpties = "hostpath/late-unstaging-empties";
+    /// NodeUnstageVolume fails on a node from which the volume was detached.
+    LateUnstagingNeedsAttachment = "hostpath/late-unstaging-needs-attachment";
+    /// After the driver was killed during ControllerUnpublishVolume, that call is pending for ever.
+    StartKeepsHalfDetach = "hostpath/start-keeps-half-a-detach";
+    /// A driver that was killed during ControllerUnpublishVolume makes the volume anew when it is attached next.
+    StartEmptiesHalfDetached = "hostpath/start-empties-half-detached-volume";
+    /// After the driver was killed during ControllerPublishVolume, that call is pending for ever.
+    StartKeepsHalfAttach = "hostpath/start-keeps-half-an-attach";
+    /// A driver that was killed during ControllerPublishVolume makes the volume anew when it is attached next.
+    StartEmptiesHalfAttached = "hostpath/start-empties-half-attached-volume";
+    /// A volume that was staged when its node was started again is formatted by the next NodeStageVolume.
+    RebootFormatsAnew = "hostpath/reboot-formats-anew";
+    /// NodeStageVolume fails for a volume that was staged when its node was started again.
+    RebootRejectsStaging = "hostpath/reboot-rejects-staging";
+    /// The second node of a block volume for several writers gets an empty device.
+    SecondNodeGetsEmptyDevice = "hostpath/second-node-gets-empty-device";
     /// No health of a volume is looked at: none ever has a problem.
     HealthMissesReadOnly = "hostpath/health-misses-read-only";
     /// The condition of a volume is abnormal once it was asked for twice, as where each question counts as an event.

@@ -17,7 +17,7 @@ use crate::{Defect, Faults, Seen};
 /// The time for which a file system stays frozen. It is limited, so that tests end.
 const FROZEN: Duration = Duration::from_secs(3);
 /// The duration of a call during which its caller can give up, another call can come, or the driver can be killed.
-const CALL_TIME: Duration = Duration::from_millis(150);
+pub(crate) const CALL_TIME: Duration = Duration::from_millis(150);
 /// The driver stood still during a call that takes longer than this.
 const LATE: Duration = Duration::from_millis(1_500);
 
@@ -89,6 +89,12 @@ pub(crate) enum Moment {
     DetachElsewhere,
     /// ControllerUnpublishVolume for a node that had the volume before another one got it.
     LateDetach,
+    /// ControllerUnpublishVolume for a node that has the volume published.
+    ForcedDetach,
+    /// ControllerUnpublishVolume for a node whose workload writes to the volume.
+    ForcedDetachOfWriter,
+    /// NodeUnstageVolume on a node that had the volume before another one got it.
+    LateUnstaging,
     /// NodeStageVolume of another volume.
     OtherStaged,
     /// NodeUnstageVolume of another volume.
@@ -167,6 +173,10 @@ const HARMS: &[(Defect, Moment, Harm)] = &[
     (Defect::AttachElsewhereBreaks, Moment::AttachElsewhere, Harm::Breaks),
     (Defect::DetachElsewhereBreaks, Moment::DetachElsewhere, Harm::Breaks),
     (Defect::LateDetachWipes, Moment::LateDetach, Harm::Empties),
+    (Defect::ForcedDetachEmpties, Moment::ForcedDetach, Harm::Empties),
+    (Defect::ForcedDetachDamages, Moment::ForcedDetachOfWriter, Harm::Damages),
+    (Defect::LateUnstagingBreaks, Moment::LateUnstaging, Harm::Breaks),
+    (Defect::LateUnstagingEmpties, Moment::LateUnstaging, Harm::Empties),
     (Defect::StagingBreaksOthers, Moment::OtherStaged, Harm::Breaks),
     (Defect::UnstagingBreaksOthers, Moment::OtherUnstaged, Harm::Breaks),
     (Defect::UnstagingFreezesOthers, Moment::OtherUnstaged, Harm::Freezes),
@@ -417,10 +427,7 @@ impl Faults {
         if !self.is_about_several_calls() {
             return false;
         }
-        let target = seen.target_of(volume).unwrap_or_default();
-        let mut unfinished = self.unfinished();
-        let is_left = unfinished.insert(name.to_owned(), target).is_some();
-        self.keep_unfinished(&unfinished);
+        let is_left = self.note_unfinished_with(name, seen.target_of(volume).unwrap_or_default());
         match self.defect {
             Some(Defect::GivenUpSnapshotIsTaken | Defect::FailedSnapshotIsTaken) => is_left,
             Some(Defect::StartTakesHalfSnapshot) => self.left_at_start.contains(name),
@@ -430,14 +437,30 @@ impl Faults {
 
     pub(crate) fn finish_snapshot(&self, name: &str) {
         if self.is_about_several_calls() {
-            let mut unfinished = self.unfinished();
-            unfinished.remove(name);
-            self.keep_unfinished(&unfinished);
+            self.note_finished(name);
         }
     }
 
-    /// The snapshots that were begun and not finished, each with the target of its source, which is empty if there is none. A file of the
-    /// driver's directory has them, so that a driver that was killed finds them.
+    /// Notes that something is not finished. Returns true if that was noted before.
+    pub(crate) fn note_unfinished(&self, name: &str) -> bool {
+        self.note_unfinished_with(name, String::new())
+    }
+
+    fn note_unfinished_with(&self, name: &str, target: String) -> bool {
+        let mut unfinished = self.unfinished();
+        let is_left = unfinished.insert(name.to_owned(), target).is_some();
+        self.keep_unfinished(&unfinished);
+        is_left
+    }
+
+    pub(crate) fn note_finished(&self, name: &str) {
+        let mut unfinished = self.unfinished();
+        unfinished.remove(name);
+        self.keep_unfinished(&unfinished);
+    }
+
+    /// Everything that was begun and not finished, snapshots with the target of their source, which is empty if there is none. A file of the
+    /// driver's directory has it, so that a driver that was killed finds it.
     fn unfinished(&self) -> BTreeMap<String, String> {
         let lines = std::fs::read_to_string(self.unfinished_file()).unwrap_or_default();
         let pairs = lines.lines().filter_map(|line| line.split_once('\t'));
@@ -450,7 +473,7 @@ impl Faults {
     }
 
     fn unfinished_file(&self) -> PathBuf {
-        self.driver.state_dir().join("unfinished-snapshots")
+        self.driver.state_dir().join("unfinished")
     }
 
     /// Hurts the source of a new snapshot, or makes the snapshot hold something else, as the defect does.

@@ -8,6 +8,7 @@ mod defect;
 mod in_use;
 mod new_part;
 mod node;
+mod nodes;
 pub mod plain;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +54,7 @@ pub(crate) struct Faults {
     pub(crate) seen: Arc<Mutex<Seen>>,
     /// The calls in progress.
     pub(crate) calls: Arc<Calls>,
-    /// The names of snapshots that the last process has not finished.
+    /// What the last process has not finished: the names of snapshots, the calls that move volumes, and the paths at which volumes were staged.
     pub(crate) left_at_start: Arc<BTreeSet<String>>,
 }
 

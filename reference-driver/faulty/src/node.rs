@@ -50,6 +50,7 @@ impl Faults {
         if self.is_recorded(&path) {
             return Ok(Response::new(NodeStageVolumeResponse {}));
         }
+        self.stage_after_reboot(&mut seen, &id, &path)?;
         let done = self.driver.node_stage_volume(request).await?;
         self.hurt_others(Moment::OtherStaged, &seen, &id);
         if !seen.staging_paths.insert(path.clone()) {
@@ -139,7 +140,7 @@ impl Faults {
         if self.has(Defect::StacksPublications) && seen.published.iter().any(|(path, _)| *path == target) {
             seen.stack(&target);
         }
-        if self.cover(&seen, &id, &target, is_restaged) {
+        if self.cover(&seen, &id, &target, is_restaged) || self.cover_with_empty_device(&seen, &id, &target) {
             seen.covered.insert(target.clone());
         }
         seen.published.push((target, id));
@@ -254,11 +255,13 @@ impl Faults {
         if self.leaves_busy(&target) {
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
         }
+        let id = request.get_ref().volume_id.clone();
+        self.unpublish_late(&seen, &id, &target)?;
         self.save_contents(&mut seen, &target);
         if seen.covered.remove(&target) {
+            self.remove_empty_device(&target);
             detach_mount(&target);
         }
-        let id = request.get_ref().volume_id.clone();
         seen.published.retain(|(other, _)| *other != target);
         self.hurt(Moment::OtherTargetGone, &seen, &id);
         match self.defect {
@@ -302,6 +305,8 @@ impl Faults {
         if self.has(Defect::RefusesUnstageWithoutMount) && !is_mounted(&path) {
             return Err(Status::internal(format!("umount {path}: not mounted")));
         }
+        self.unstage_late(&seen, &request.get_ref().volume_id)?;
+        self.unstaged(&path);
         seen.staging_paths.remove(&path);
         self.hurt_others(Moment::OtherUnstaged, &seen, &request.get_ref().volume_id);
         self.driver.node_unstage_volume(request).await

@@ -94,8 +94,8 @@ pub(crate) fn controller_unpublish_volume(
         return Ok(ControllerUnpublishVolumeResponse {});
     }
     volume.attachments.retain(|node, _| !is_asked_for(node));
-    // Records of staging and publishing do not name the node, so while another node has the volume attached they may
-    // belong to it.
+    // Records of staging, and older ones of publishing, do not name the node, so while another node has the volume
+    // attached they may belong to it.
     if volume.attachments.is_empty() && driver.is_in_use(&driver.store.view()?, &volume)? {
         if driver.config.check_lifecycle {
             let what = format!("volume {}", Shown(&request.volume_id));

@@ -77,6 +77,7 @@ fn publish_made(
     let wanted = Published {
         volume: volume.key.clone(),
         path: target.to_text(),
+        node: String::new(),
         staging_path: None,
         readonly: request.readonly || publish::asks_for_readonly(&capability),
         capability,

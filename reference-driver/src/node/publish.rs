@@ -35,6 +35,7 @@ pub(crate) fn node_publish_volume(
     let wanted = Published {
         volume: volume.key.clone(),
         path: target.to_text(),
+        node: driver.config.node_id.clone(),
         staging_path: Some(staging.to_text()),
         readonly: request.readonly || attached_readonly || asks_for_readonly(&capability),
         capability,
@@ -81,6 +82,12 @@ pub(super) fn match_present(driver: &Driver, volume: &Volume, wanted: &Published
             Phase::Begun => undo_published(driver, volume, same_path).map(|()| false),
         };
     }
+    // A node that was lost has not unpublished what it had. Once the volume is detached from it, that does not count.
+    let has_lost_volume = |published: &&Published| {
+        let node = &published.node;
+        driver.config.attach && !node.is_empty() && !volume.attachments.contains_key(node)
+    };
+    let present: Vec<&Published> = present.iter().filter(|published| !has_lost_volume(published)).collect();
     let Some(other) = present.first() else { return Ok(false) };
     let shared = |capability: &Capability| capability.mode.allows_many_targets();
     if shared(&wanted.capability) && present.iter().all(|published| shared(&published.capability)) {

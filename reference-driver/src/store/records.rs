@@ -147,6 +147,9 @@ pub struct Staged {
 pub struct Published {
     pub volume: ObjectId,
     pub path: String,
+    /// The node; empty for an inline volume, and in records of older versions.
+    #[serde(default)]
+    pub node: String,
     /// The staging path; none for an inline volume.
     pub staging_path: Option<String>,
     pub capability: Capability,

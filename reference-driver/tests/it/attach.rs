@@ -80,17 +80,46 @@ async fn nodes_of_one_process_share_volumes() {
         request.parameters = map(&[("backend", backend)]);
         let volume = rig.try_create(request).await.unwrap().volume_id;
         rig.try_attach_as(&volume, "node1", shared()).await.unwrap();
-        let unattached = bring_to(&rig, &there, &volume, "2").await.unwrap_err();
+        let unattached = bring_to(&rig, &there, &volume, "2", shared()).await.unwrap_err();
         assert_eq!(unattached.code(), Code::FailedPrecondition, "{backend}");
         rig.try_attach_as(&volume, "node2", shared()).await.unwrap();
-        let first = bring_to(&rig, here, &volume, "1").await.unwrap();
-        let second = bring_to(&rig, &there, &volume, "2").await.unwrap();
+        let first = bring_to(&rig, here, &volume, "1", shared()).await.unwrap();
+        let second = bring_to(&rig, &there, &volume, "2", shared()).await.unwrap();
         std::fs::write(first.join("file"), backend).unwrap();
         assert_eq!(std::fs::read_to_string(second.join("file")).unwrap(), backend);
 
         take_from(&rig, here, &volume, "1").await;
         rig.try_detach(&volume, "node1").await.unwrap();
         assert_eq!(rig.try_detach(&volume, "node2").await.unwrap_err().code(), Code::FailedPrecondition);
+        take_from(&rig, &there, &volume, "2").await;
+        rig.try_detach(&volume, "node2").await.unwrap();
+        rig.delete(&volume).await;
+    }
+}
+
+#[tokio::test]
+async fn a_volume_of_a_lost_node_is_used_on_another_one() {
+    needs_root!();
+    let flags = ["--enable-attach", "--enable-topology=false", "--node-endpoint=node2=unix:///nowhere.sock"];
+    let rig = Rig::new(&flags).await;
+    let (here, there) = (&rig.driver, rig.driver.at_node("node2"));
+    for backend in ["directory", "image"] {
+        let mut request = create_request(backend, 32 * MIB, mount(""));
+        request.parameters = map(&[("backend", backend)]);
+        let volume = rig.try_create(request).await.unwrap().volume_id;
+        rig.try_attach(&volume, "node1", false).await.unwrap();
+        let lost = bring_to(&rig, here, &volume, "1", mount("")).await.unwrap();
+        std::fs::write(lost.join("file"), backend).unwrap();
+        let second = bring_to(&rig, here, &volume, "3", mount("")).await.unwrap_err();
+        assert_eq!(second.code(), Code::FailedPrecondition, "{backend}: the node has it");
+        take_from(&rig, here, &volume, "3").await;
+
+        rig.try_detach(&volume, "node1").await.unwrap();
+        rig.try_attach(&volume, "node2", false).await.unwrap();
+        let found = bring_to(&rig, &there, &volume, "2", mount("")).await.unwrap();
+        assert_eq!(std::fs::read_to_string(found.join("file")).unwrap(), backend);
+        take_from(&rig, here, &volume, "1").await;
+        assert_eq!(std::fs::read_to_string(found.join("file")).unwrap(), backend, "the lost node is back");
         take_from(&rig, &there, &volume, "2").await;
         rig.try_detach(&volume, "node2").await.unwrap();
         rig.delete(&volume).await;
@@ -107,12 +136,18 @@ async fn node_id(driver: &HostpathDriver) -> String {
     info.node_id
 }
 
-async fn bring_to(rig: &Rig, node: &HostpathDriver, volume: &str, name: &str) -> Result<PathBuf, Status> {
+async fn bring_to(
+    rig: &Rig,
+    node: &HostpathDriver,
+    volume: &str,
+    name: &str,
+    capability: VolumeCapability,
+) -> Result<PathBuf, Status> {
     let (staging, target) = (rig.staging(name), rig.target(name));
     let stage = NodeStageVolumeRequest {
         volume_id: volume.to_owned(),
         staging_target_path: staging.clone(),
-        volume_capability: Some(shared()),
+        volume_capability: Some(capability.clone()),
         ..NodeStageVolumeRequest::default()
     };
     node.node_stage_volume(Request::new(stage)).await?;
@@ -120,7 +155,7 @@ async fn bring_to(rig: &Rig, node: &HostpathDriver, volume: &str, name: &str) ->
         volume_id: volume.to_owned(),
         staging_target_path: staging,
         target_path: target.clone(),
-        volume_capability: Some(shared()),
+        volume_capability: Some(capability),
         ..NodePublishVolumeRequest::default()
     };
     node.node_publish_volume(Request::new(publish)).await?;

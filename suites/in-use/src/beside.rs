@@ -129,15 +129,24 @@ impl InUse {
     /// # Errors
     /// As for [`InUse::end`].
     pub(crate) async fn leave_node(self, last: Action) -> CheckResult<(TrackedVolume, Written)> {
-        self.workload.end(last).await?;
-        let mut volume = self.volume.clone();
+        let cx = self.cx.clone();
+        let (mut volume, written) = self.fall_silent(last).await?;
         for step in [Operation::NodeUnpublishVolume, Operation::NodeUnstageVolume] {
-            if step.is_offered(&self.cx) {
-                let request = volume.request(&self.cx, step).await?;
-                request.send(&self.cx).setup("a volume that has left its node").await?;
+            if step.is_offered(&cx) {
+                let request = volume.request(&cx, step).await?;
+                request.send(&cx).setup("a volume that has left its node").await?;
             }
         }
-        Ok((volume, self.workload.written()))
+        Ok((volume, written))
+    }
+
+    /// Ends the workload in that way, and makes no call: the volume stays published on the node. Returns the volume, and what it holds.
+    ///
+    /// # Errors
+    /// As for [`InUse::end`].
+    pub(crate) async fn fall_silent(self, last: Action) -> CheckResult<(TrackedVolume, Written)> {
+        self.workload.end(last).await?;
+        Ok((self.volume, self.workload.written()))
     }
 
     /// Undoes the use of a volume whose workload has failed, without a judgement.

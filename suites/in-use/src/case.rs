@@ -38,12 +38,13 @@ pub struct Case {
 }
 
 impl Case {
-    /// The case of a check of this suite that has failed; none of any other report.
+    /// The case of a check of the suites here that has failed; none of any other report.
     pub fn of(report: &CheckReport, target: &Target, seed: u64) -> Option<Case> {
         let Outcome::Failed(finding) = &report.outcome else { return None };
         let violation = &finding.violation;
         let check = &report.planned.check;
-        crate::SUITE.checks.iter().find(|own| own.id == check.id)?;
+        let suites = [crate::SUITE, crate::nodes::SUITE];
+        suites.iter().flat_map(|suite| suite.checks.iter()).find(|own| own.id == check.id)?;
         let rule = violation.requirement.or_else(|| check.requirements.first().copied());
         let info = target.info();
         let call = |call: &CallRecord| format!("{} → {}", call.rpc.method, call.outcome());

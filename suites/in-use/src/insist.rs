@@ -2,6 +2,7 @@
 
 use csi_harness::client::answer::NoAnswer;
 use csi_harness::prelude::*;
+use csi_harness::spec::requirements::Requirement;
 use csi_ops::operation::{Operation, Request, Response};
 use csi_proto::lock::Mutex;
 
@@ -42,4 +43,27 @@ pub(crate) async fn insist(
     });
     let answered = answered.await?;
     Ok(answered.unwrap_or_else(|| Insisted::NotDone(last.lock().clone())))
+}
+
+/// Attaches or detaches, as external-attacher does until the answer is OK. The situation reads after "is not done".
+///
+/// # Errors
+/// A violation of the rule if that does not come; skip if a node is full.
+pub(crate) async fn until_done(
+    cx: &Cx,
+    operation: Operation,
+    request: &Request,
+    rule: &'static Requirement,
+    situation: &str,
+) -> CheckResult<Response> {
+    let answer = match insist(cx, operation, request, |code| code != Code::ResourceExhausted).await? {
+        Insisted::Done(response) => return Ok(response),
+        Insisted::Rejected(_) => return Err(Stop::skip("the node has no room for another volume")),
+        Insisted::NotDone(answer) => answer,
+    };
+    Err(Violation::new(format!("{} is not done {situation}", operation.rpc().method))
+        .of(rule)
+        .expected("OK, once the call has been repeated")
+        .actual(answer)
+        .into())
 }

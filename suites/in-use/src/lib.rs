@@ -10,6 +10,7 @@ mod frozen;
 mod health;
 mod insist;
 mod node;
+pub mod nodes;
 mod other_node;
 pub mod proven;
 mod restarts;

@@ -10,7 +10,7 @@ use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_010};
 use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside, judge_moved, published};
-use crate::insist::{Insisted, insist};
+use crate::insist;
 
 const ATTACH: Operation = Operation::ControllerPublishVolume;
 const DETACH: Operation = Operation::ControllerUnpublishVolume;
@@ -22,25 +22,15 @@ const LEFT: Action = Action {
     name: "ControllerUnpublishVolume for a node that the volume has left",
     rpcs: &[v1::ControllerUnpublishVolumeRequest::RPC],
 };
-/// The first caller of the detach gives up after this time, in the middle of the work.
+/// The first caller of the detach gives up after this time, in the middle of the work. Each further one waits twice as long.
 const PATIENCE: Duration = Duration::from_millis(5);
+/// The detach is given up so many times at most.
+const GIVEN_UP_MAX: u32 = 4;
 
-/// Attaches or detaches, as external-attacher does until the answer is OK.
-///
-/// # Errors
-/// A violation if that does not come; skip if a node is full.
+/// A caller that attaches or detaches while the volume moves.
 async fn until_done(cx: &Cx, operation: Operation, request: &Request) -> CheckResult {
-    let answer = match insist(cx, operation, request, |code| code != Code::ResourceExhausted).await? {
-        Insisted::Done(_) => return Ok(()),
-        Insisted::Rejected(_) => return Err(Stop::skip("the node has no room for another volume")),
-        Insisted::NotDone(answer) => answer,
-    };
-    let method = operation.rpc().method;
-    Err(Violation::new(format!("{method} is not done while a volume moves from one node to another"))
-        .of(&IN_USE_010)
-        .expected("OK, once the call has been repeated")
-        .actual(answer)
-        .into())
+    let situation = "while a volume moves from one node to another";
+    insist::until_done(cx, operation, request, &IN_USE_010, situation).await.map(drop)
 }
 
 check! {
@@ -78,7 +68,11 @@ check! {
         beside(ASKED_FOR, [&user], asked_for).await?;
         let (mut volume, written) = user.leave_node(ASKED_FOR).await?;
         let detach = volume.request(cx, DETACH).await?;
-        cx.give_up_after(PATIENCE, detach.send(cx).once()).await;
+        for nth in 0..GIVEN_UP_MAX {
+            if cx.give_up_after(PATIENCE * 2_u32.pow(nth), detach.send(cx).once()).await.is_some() {
+                break;
+            }
+        }
         let attacher = there.worker(1);
         let (detached, attached) = join(until_done(cx, DETACH, &detach), until_done(&attacher, ATTACH, &attach)).await;
         detached.and(attached)?;

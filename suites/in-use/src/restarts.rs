@@ -1,6 +1,7 @@
 //! Workloads while the process of the driver ends and starts.
 
-use std::time::Instant;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
 
 use csi_harness::driver::CallFault;
 use csi_harness::prelude::*;
@@ -55,9 +56,68 @@ fn of_restart(stop: Stop) -> Stop {
     }
 }
 
+/// The middle of a call, found from a call of the kind that was not disturbed: how many changes of files and mounts the driver makes in it,
+/// or how long it takes where they cannot be watched.
+pub(crate) struct HalfWay<'a> {
+    watched: Option<WatchedDriver<'a>>,
+    /// The change before which the driver is killed, counted from 1.
+    kill_point: Option<NonZeroU32>,
+    took: Duration,
+}
+
+impl<'a> HalfWay<'a> {
+    /// Starts the driver again with its changes watched if that is possible.
+    ///
+    /// # Errors
+    /// Broken if it does not come back.
+    pub(crate) async fn prepare(cx: &'a Cx) -> CheckResult<HalfWay<'a>> {
+        let watched = match WatchedDriver::is_possible(cx).await {
+            true => Some(WatchedDriver::start(cx).await?),
+            false => None,
+        };
+        Ok(HalfWay { watched, kill_point: None, took: Duration::ZERO })
+    }
+
+    /// Makes a call that is not disturbed. The last one of several counts.
+    pub(crate) async fn learn<T>(&mut self, call: impl IntoFuture<Output = T>) -> T {
+        if let Some(driver) = &self.watched {
+            driver.arm(u32::MAX, CallFault::Kills);
+        }
+        let begun = Instant::now();
+        let answer = call.await;
+        self.took = begun.elapsed();
+        let changes = self.watched.as_ref().map(WatchedDriver::heal).unwrap_or_default();
+        let kill_points = WatchedDriver::kill_points(&changes);
+        self.kill_point = kill_points.get(kill_points.len() / 2).copied();
+        answer
+    }
+
+    /// Makes a call, kills the driver half-way through it, and starts it.
+    ///
+    /// # Errors
+    /// A violation if the driver does not come back.
+    pub(crate) async fn kill_during(self, cx: &Cx, call: impl IntoFuture) -> CheckResult {
+        match (self.watched, self.kill_point) {
+            (Some(driver), Some(nth)) => {
+                driver.arm(nth.get(), CallFault::Kills);
+                // It has no answer, unless it needed fewer changes than the undisturbed one.
+                let _ = call.await;
+                driver.end().await
+            }
+            (watched, _) => {
+                drop(watched);
+                let killed = async {
+                    tokio::time::sleep(self.took / 2).await;
+                    restart(cx).await
+                };
+                join(call.into_future(), killed).await.1
+            }
+        }
+    }
+}
+
 check! {
-    /// A driver that is killed while the file system is frozen, or the snapshot half there, has to find that when it starts. An undisturbed
-    /// snapshot shows how many changes of files and mounts the driver makes, or how long it takes where they cannot be watched.
+    /// A driver that is killed while the file system is frozen, or the snapshot half there, has to find that when it starts.
     KILLED_IN_SNAPSHOT {
         id: "in-use/driver-killed-in-snapshot",
         title: "a workload goes on when the driver is killed while it takes a snapshot, and the repeated snapshot is right",
@@ -73,42 +133,16 @@ check! {
         varies: true,
     }
     async |cx| {
-        let watched = match WatchedDriver::is_possible(cx).await {
-            true => Some(WatchedDriver::start(cx).await?),
-            false => None,
-        };
+        let mut half_way = HalfWay::prepare(cx).await?;
         let user = InUse::begin(cx).await?;
         let undisturbed = async {
-            if let Some(driver) = &watched {
-                driver.arm(u32::MAX, CallFault::Kills);
-            }
-            let begun = Instant::now();
             let call = cx.create_snapshot(cx.create_snapshot_request(user.id()));
-            call.await.or_skip("the driver takes no snapshot of a volume in use")?;
-            let took = begun.elapsed();
-            Ok((watched.as_ref().map(WatchedDriver::heal).unwrap_or_default(), took))
+            half_way.learn(call).await.or_skip("the driver takes no snapshot of a volume in use")
         };
-        let ((changes, took), _) = beside(UNDISTURBED, [&user], undisturbed).await?;
-        let kill_points = WatchedDriver::kill_points(&changes);
+        beside(UNDISTURBED, [&user], undisturbed).await?;
         let request = cx.create_snapshot_request(user.id());
         let taken = async {
-            let call = cx.create_snapshot(request.clone()).once();
-            match (watched, kill_points.get(kill_points.len() / 2)) {
-                (Some(driver), Some(nth)) => {
-                    driver.arm(nth.get(), CallFault::Kills);
-                    // It has no answer, unless it needed fewer changes than the undisturbed one.
-                    let _ = call.await;
-                    driver.end().await?;
-                }
-                (watched, _) => {
-                    drop(watched);
-                    let killed = async {
-                        tokio::time::sleep(took / 2).await;
-                        restart(cx).await
-                    };
-                    join(call, killed).await.1?;
-                }
-            }
+            half_way.kill_during(cx, cx.create_snapshot(request.clone()).once()).await?;
             snapshot_as(cx, request).await
         };
         let (snapshot, [evidence]) = beside(RESTART_IN_SNAPSHOT, [&user], taken).await.map_err(of_restart)?;

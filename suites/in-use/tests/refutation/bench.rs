@@ -1,4 +1,4 @@
-//! Plays the suite on the reference driver, right or with a defect.
+//! Plays the suites on the reference driver, right or with a defect.
 
 use std::path::Path;
 
@@ -8,19 +8,20 @@ use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config, NodeConfig};
 use csi_harness::run::runner::RunOptions;
-use csi_suite_in_use::SUITE;
+use csi_suite_in_use::nodes;
 use csi_test_support::hostpath;
 use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 
 /// Everything that the checks ask for.
-const FLAGS: [&str; 5] = [
+const FLAGS: [&str; 4] = [
     "--enable-attach",
-    "--check-volume-lifecycle",
     "--enable-volume-expansion",
     "--enable-controller-modify-volume=true",
     "--accepted-mutable-parameter-names=tier",
 ];
+/// A driver with this flag rejects the detach from a node that does not answer, as it may.
+const STRICT_ORDER: &str = "--check-volume-lifecycle=";
 /// What the driver puts off, it does within a moment.
 const SETTLES_MS: u64 = 2_000;
 /// The second node, on this machine as well.
@@ -60,12 +61,18 @@ const STALL_MS: u64 = 2_000;
 const BUDGET_MS: u64 = 24_000;
 
 /// Returns true for a defect that shows only in a process of its own, for one of those that are found when the driver is killed before a
-/// change, and for a right driver if no other checks are wanted.
-fn needs_process(defect: Option<Defect>, is_wanted: impl Fn(&str) -> bool) -> bool {
+/// change, and for a right driver if no other checks are wanted, or if those of nodes are.
+fn needs_process(suite: &Suite, defect: Option<Defect>, is_wanted: impl Fn(&str) -> bool) -> bool {
     match defect {
-        Some(Defect::StartTakesHalfSnapshot) => true,
+        Some(
+            Defect::StartTakesHalfSnapshot
+            | Defect::StartKeepsHalfDetach
+            | Defect::StartEmptiesHalfDetached
+            | Defect::StartKeepsHalfAttach
+            | Defect::StartEmptiesHalfAttached,
+        ) => true,
         Some(defect) => defect.id().starts_with(FAILED),
-        None => is_wanted(CALLS_FAILING),
+        None => is_wanted(CALLS_FAILING) || suite.name == nodes::SUITE.name,
     }
 }
 
@@ -79,13 +86,15 @@ pub(crate) struct Setup {
     pub(crate) is_a_process: bool,
 }
 
-/// Runs the checks that are wanted; where this machine cannot, it prints that it does not.
+/// Runs the checks of a suite that are wanted; where this machine cannot, it prints that it does not.
 pub(crate) fn play(
+    suite: Suite,
     backend: Backend,
     defect: Option<Defect>,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Option<Run>, Failed> {
-    let setup = Setup { suite: SUITE, backend, defect, is_a_process: needs_process(defect, &is_wanted) };
+    let is_a_process = needs_process(&suite, defect, &is_wanted);
+    let setup = Setup { suite, backend, defect, is_a_process };
     let play = async |root: &Path| {
         if setup.is_a_process && !hostpath::can_be_watched().await {
             return Ok(None);
@@ -101,7 +110,9 @@ impl Setup {
         let backend_flag = format!("--backend={}", self.backend.name());
         let other_node = format!("--node-endpoint={OTHER_NODE}={}", hostpath::endpoint_of(root, OTHER_NODE));
         // The nodes of this driver share all volumes, and have no topology.
-        let flags = [&FLAGS[..], &[&backend_flag, &other_node, "--enable-topology=false"]].concat();
+        let strict_order = format!("{STRICT_ORDER}{}", self.suite.name != nodes::SUITE.name);
+        let flags =
+            [&FLAGS[..], &[&backend_flag, &other_node, &strict_order, "--enable-topology=false"]].concat();
         let driver = match self.is_a_process {
             true => hostpath::child(root, &flags, self.defect)?,
             false => hostpath::driver(root, &flags, self.defect),

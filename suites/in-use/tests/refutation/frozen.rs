@@ -32,7 +32,10 @@ pub(crate) fn trials() -> [Trial; 4] {
 fn a_frozen_file_system_is_thawed() -> Result<(), Failed> {
     let check = "in-use/create-snapshot";
     let defect = Some(Defect::SnapshotLeavesFrozen);
-    let Some(played) = bench::play(Backend::Images, defect, |id| id == check)? else { return Ok(()) };
+    let Some(played) = bench::play(csi_suite_in_use::SUITE, Backend::Images, defect, |id| id == check)?
+    else {
+        return Ok(());
+    };
     let text = played.stories_of(check).join("\n");
     let left: Vec<String> = played.left().collect();
     match (text.contains(", and has not ended, since the file system is frozen"), left.as_slice()) {

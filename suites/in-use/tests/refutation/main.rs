@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use bench::{Backend, CALLS_FAILING, KILLED_IN_SNAPSHOT};
 use csi_faulty_driver::Defect;
+use csi_harness::checks::registry::Suite;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
-use csi_suite_in_use::SUITE;
+use csi_suite_in_use::{SUITE, nodes};
 use csi_test_support::hostpath;
 use csi_test_support::proven::{Matrix, names_agree};
 use libtest_mimic::{Arguments, Failed};
@@ -34,14 +35,24 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
-    let mut trials = vec![libtest_mimic::Trial::test("names-agree", || names_agree(&SUITE))];
+    let mut trials = vec![
+        libtest_mimic::Trial::test("names-agree", || names_agree(&SUITE)),
+        libtest_mimic::Trial::test("names-agree/nodes", || names_agree(&nodes::SUITE)),
+    ];
     for backend in Backend::ALL {
         let name = format!("a-right-driver-passes/{}", backend.name());
         trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
+        let name = format!("a-right-driver-passes/nodes/{}", backend.name());
+        trials.push(libtest_mimic::Trial::test(name, move || {
+            let mut wrong = Vec::new();
+            passes(&nodes::SUITE, backend, |_| true, &mut wrong)?;
+            if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+        }));
     }
     trials.push(libtest_mimic::Trial::test("a-failure-shows-a-time-line", a_failure_shows_a_time_line));
     trials.extend(frozen::trials());
     trials.extend(matrix().trials());
+    trials.extend(matrix_of_nodes().trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -54,21 +65,32 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
             true => [CALLS_FAILING, KILLED_IN_SNAPSHOT].contains(&id),
             false => is_own(id) && id != CALLS_FAILING,
         };
-        let Some(played) = bench::play(backend, None, is_wanted)? else { return Ok(()) };
-        wrong.extend(played.left());
-        for check in SUITE.checks.iter().filter(|check| is_wanted(&check.id)) {
-            match on_a_right_driver(&played.outcomes_of(&check.id)) {
-                Trial::Good => {}
-                Trial::Skipped(_) if backend == Backend::Directories => {}
-                Trial::Skipped(why) | Trial::Bad(why) => {
-                    wrong.push(format!("{}: {why}", check.id));
-                    wrong.extend(played.stories_of(&check.id));
-                }
-            }
-        }
+        passes(&SUITE, backend, is_wanted, &mut wrong)?;
     }
     report_time(backend, begun.elapsed());
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+/// Adds everything that the checks of a suite have against a right driver.
+fn passes(
+    suite: &Suite,
+    backend: Backend,
+    is_wanted: impl Fn(&str) -> bool,
+    wrong: &mut Vec<String>,
+) -> Result<(), Failed> {
+    let Some(played) = bench::play(suite.clone(), backend, None, &is_wanted)? else { return Ok(()) };
+    wrong.extend(played.left());
+    for check in suite.checks.iter().filter(|check| is_wanted(&check.id)) {
+        match on_a_right_driver(&played.outcomes_of(&check.id)) {
+            Trial::Good => {}
+            Trial::Skipped(_) if backend == Backend::Directories => {}
+            Trial::Skipped(why) | Trial::Bad(why) => {
+                wrong.push(format!("{}: {why}", check.id));
+                wrong.extend(played.stories_of(&check.id));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[expect(clippy::print_stdout, reason = "the time depends on the machine, so it is shown and not judged")]
@@ -81,7 +103,7 @@ fn report_time(backend: Backend, took: Duration) {
 fn a_failure_shows_a_time_line() -> Result<(), Failed> {
     let check = "in-use/create-snapshot";
     let defect = Some(Defect::SnapshotsMissUse);
-    let Some(played) = bench::play(Backend::Images, defect, |id| id == check)? else { return Ok(()) };
+    let Some(played) = bench::play(SUITE, Backend::Images, defect, |id| id == check)? else { return Ok(()) };
     let text = played.stories_of(check).join("\n");
     let rows = ["time line of", "write ", "the copy", "CreateSnapshot", "returned"];
     match rows.into_iter().find(|row| !text.contains(row)) {
@@ -108,7 +130,17 @@ fn matrix() -> Matrix {
         path: Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"),
         header: HEADER,
         varies,
-        play: |defect, is_wanted| bench::play(Backend::Images, Some(defect), is_wanted),
+        play: |defect, is_wanted| bench::play(SUITE, Backend::Images, Some(defect), is_wanted),
+    }
+}
+
+fn matrix_of_nodes() -> Matrix {
+    Matrix {
+        suite: nodes::SUITE,
+        path: Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/nodes.txt"),
+        header: HEADER,
+        varies: |_| false,
+        play: |defect, is_wanted| bench::play(nodes::SUITE, Backend::Images, Some(defect), is_wanted),
     }
 }
 

@@ -144,7 +144,8 @@ impl Volumes<'_> {
         let rules = match self.stays.again(self.cx).await {
             // All calls were answered with OK, and the workload still does not get its volume.
             Err(Stop::Violation(violation))
-                if violation.refused.is_none() && self.keeps_files_over_reboot().await =>
+                if violation.refused.is_none()
+                    && keeps_records_over_reboot(self.cx, &self.stays.volume.volume.id).await =>
             {
                 return Err(violation.of(&RESTART_003).into());
             }
@@ -159,14 +160,6 @@ impl Volumes<'_> {
         self.goes.back(self.cx, WITHOUT_MOUNTS).await
     }
 
-    /// Returns true if the driver's directory is known and on a disk, and no file in memory names the volume: then a true reboot leaves the
-    /// driver the same records.
-    async fn keeps_files_over_reboot(&self) -> bool {
-        let directory = self.cx.driver_directory().await;
-        directory.is_some_and(|directory| !mounts::is_in_memory(&directory))
-            && !is_recorded_in_memory(&self.stays.volume.volume.id)
-    }
-
     /// Target paths before those that they may be bound from.
     fn paths(&self) -> impl Iterator<Item = &str> {
         let volumes = [&self.stays.volume, &self.goes.volume];
@@ -178,6 +171,13 @@ impl Volumes<'_> {
     fn are_served_by_processes(&self) -> bool {
         self.paths().any(|path| workload::is_fuse(Path::new(path)))
     }
+}
+
+/// Returns true if the driver's directory is known and on a disk, and no file in memory names the volume: then a true reboot leaves the
+/// driver the same records as its end.
+pub async fn keeps_records_over_reboot(cx: &Cx, volume_id: &str) -> bool {
+    let directory = cx.driver_directory().await;
+    directory.is_some_and(|directory| !mounts::is_in_memory(&directory)) && !is_recorded_in_memory(volume_id)
 }
 
 /// A volume in use.

@@ -132,7 +132,10 @@ async fn is_made_again(
 }
 
 /// Other faults of a driver that forgets everything, in objects from before its end, have that one cause.
-pub(crate) fn unless_forgotten(driver: &Driver, ended: CheckResult) -> CheckResult {
+///
+/// # Errors
+/// The error of the check; skip for a violation by a driver that forgets.
+pub fn unless_forgotten(driver: &Driver, ended: CheckResult) -> CheckResult {
     match ended {
         Err(Stop::Violation(violation) | Stop::MetAgain(violation)) if driver.is_forgetful() => {
             Err(Stop::skip(format!("{FORGETFUL}; here: {}", violation.message)))

@@ -1,0 +1,189 @@
+//! Defects that show when volumes move between nodes, and when a node is started again.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use tonic::Status;
+
+use crate::data::detach_mount;
+use crate::in_use::{CALL_TIME, Moment, is_written_to, run};
+use crate::node::is_device;
+use crate::{Defect, Faults, Seen};
+
+/// The calls that move a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    Attach,
+    Detach,
+}
+
+impl Move {
+    /// The name of the call in the file of unfinished ones.
+    fn unfinished(self, id: &str) -> String {
+        match self {
+            Move::Attach => format!("attach {id}"),
+            Move::Detach => format!("detach {id}"),
+        }
+    }
+
+    /// The defects of a driver that was killed during the call: it stays pending, or the volume is emptied.
+    fn defects(self) -> [Defect; 2] {
+        match self {
+            Move::Attach => [Defect::StartKeepsHalfAttach, Defect::StartEmptiesHalfAttached],
+            Move::Detach => [Defect::StartKeepsHalfDetach, Defect::StartEmptiesHalfDetached],
+        }
+    }
+}
+
+/// The name of a staging path in the file of unfinished calls.
+fn staged(path: &str) -> String {
+    format!("staged {path}")
+}
+
+impl Faults {
+    /// Notes that a call begins that moves a volume, and takes some time, so that the driver can be killed during the call.
+    ///
+    /// # Errors
+    /// The call was in progress when the driver was killed, and stays so.
+    pub(crate) async fn begin_move(&self, call: Move, id: &str) -> Result<(), Status> {
+        let [keeps, empties] = call.defects();
+        if !self.has(keeps) && !self.has(empties) {
+            return Ok(());
+        }
+        if self.has(keeps) && self.left_at_start.contains(&call.unfinished(id)) {
+            return Err(Status::aborted("the call is in progress"));
+        }
+        self.note_unfinished(&call.unfinished(id));
+        tokio::time::sleep(CALL_TIME).await;
+        Ok(())
+    }
+
+    /// Notes that a call has ended that moves a volume. A volume whose call was cut off by the end of the driver is emptied when it is attached.
+    pub(crate) fn finish_move(&self, call: Move, seen: &mut Seen, id: &str) {
+        if call.defects().iter().any(|defect| self.has(*defect)) {
+            self.note_finished(&call.unfinished(id));
+        }
+        let is_left =
+            |cut: Move| self.has(cut.defects()[1]) && self.left_at_start.contains(&cut.unfinished(id));
+        if call == Move::Attach && (is_left(Move::Attach) || is_left(Move::Detach)) {
+            self.empty(seen, id);
+        }
+    }
+
+    /// Hurts a volume that is detached from a node which has it published.
+    ///
+    /// # Errors
+    /// The detach stays pending.
+    pub(crate) async fn detach_by_force(&self, seen: &Seen, id: &str) -> Result<(), Status> {
+        let Some(target) = seen.target_of(id) else { return Ok(()) };
+        if self.has(Defect::ForcedDetachStaysPending) {
+            return Err(Status::aborted("the node has not unpublished the volume yet"));
+        }
+        self.hurt(Moment::ForcedDetach, seen, id);
+        if self.has(Defect::ForcedDetachDamages) && is_written_to(&target).await {
+            self.hurt(Moment::ForcedDetachOfWriter, seen, id);
+        }
+        Ok(())
+    }
+
+    /// Unpublishes a volume that another node has by now in the way of the defect.
+    ///
+    /// # Errors
+    /// The volume is not attached to the node any more.
+    pub(crate) fn unpublish_late(&self, seen: &Seen, id: &str, target: &str) -> Result<(), Status> {
+        let mut others = seen.published.iter().filter(|(other, volume)| volume == id && other != target);
+        match self.defect {
+            Some(Defect::LateUnpublishNeedsAttachment) if seen.has_moved(id) && others.next().is_some() => {
+                Err(Status::failed_precondition("the volume is not attached to the node"))
+            }
+            Some(Defect::LateUnpublishUnmounts) if seen.has_moved(id) => {
+                others.for_each(|(other, _)| detach_mount(other));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Unstages a volume that another node has by now in the way of the defect.
+    ///
+    /// # Errors
+    /// The volume is not attached to the node any more.
+    pub(crate) fn unstage_late(&self, seen: &Seen, id: &str) -> Result<(), Status> {
+        if !seen.has_moved(id) || seen.target_of(id).is_none() {
+            return Ok(());
+        }
+        if self.has(Defect::LateUnstagingNeedsAttachment) {
+            return Err(Status::failed_precondition("the volume is not attached to the node"));
+        }
+        self.hurt(Moment::LateUnstaging, seen, id);
+        Ok(())
+    }
+
+    /// Stages a volume for the first time since its node was started again in the way of the defect.
+    ///
+    /// # Errors
+    /// The volume seems to be staged.
+    pub(crate) fn stage_after_reboot(&self, seen: &mut Seen, id: &str, path: &str) -> Result<(), Status> {
+        if !self.has(Defect::RebootFormatsAnew) && !self.has(Defect::RebootRejectsStaging) {
+            return Ok(());
+        }
+        let was_staged = self.note_unfinished(&staged(path));
+        let is_first = !seen.staging_paths.contains(path) && self.left_at_start.contains(&staged(path));
+        match was_staged && is_first {
+            true if self.has(Defect::RebootRejectsStaging) => {
+                Err(Status::failed_precondition("the volume is staged by a node that was started again"))
+            }
+            true => {
+                self.empty(seen, id);
+                Ok(())
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Notes that a volume is not staged any more.
+    pub(crate) fn unstaged(&self, path: &str) {
+        if self.has(Defect::RebootFormatsAnew) || self.has(Defect::RebootRejectsStaging) {
+            self.note_finished(&staged(path));
+        }
+    }
+
+    /// Shows an empty device at the second target of a volume.
+    pub(crate) fn cover_with_empty_device(&self, seen: &Seen, id: &str, target: &str) -> bool {
+        let is_second = seen.has_moved(id) && seen.target_of(id).is_some_and(|first| first != target);
+        if !self.has(Defect::SecondNodeGetsEmptyDevice) || !is_second || !is_device(target) {
+            return false;
+        }
+        let output = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        };
+        let file = self.driver.state_dir().join("empty-device");
+        let bytes = output("blockdev", &["--getsize64", target]).parse().unwrap();
+        fs::File::create(&file).unwrap().set_len(bytes).unwrap();
+        let device = output("losetup", &["--find", "--show", &file.to_string_lossy()]);
+        rustix::mount::mount_bind(device, target).unwrap();
+        true
+    }
+
+    /// Takes away the empty device at a target.
+    pub(crate) fn remove_empty_device(&self, target: &str) {
+        if self.has(Defect::SecondNodeGetsEmptyDevice)
+            && let Ok(found) = Path::new(target).metadata()
+        {
+            run("losetup", &["--detach", &format!("/dev/loop{}", rustix::fs::minor(found.rdev()))]);
+        }
+    }
+}
+
+impl Seen {
+    /// Returns true if the volume was attached to several nodes, one after the other or at once.
+    fn has_moved(&self, id: &str) -> bool {
+        // The first node comes after none, which has an empty name.
+        let is_other = |node: &String, now: &String| !node.is_empty() && node != now;
+        let holders = self.holders.get(id);
+        holders.is_some_and(|(before, now)| before.iter().any(|node| is_other(node, now)))
+    }
+}

@@ -1,0 +1,102 @@
+//! The controller is killed while a volume moves from one node to another.
+
+use csi_harness::prelude::*;
+use csi_nemesis::restart::driver;
+use csi_ops::operation::Operation;
+use csi_ops::volume::TrackedVolume;
+use csi_suite_stateful::restart::unless_forgotten;
+use csi_workload::rules::{IN_USE_001, IN_USE_002};
+
+use super::rules::{NODES_001, NODES_002};
+use super::takeover::{other_node, used_on};
+use crate::beside::{Action, InUse, beside, judge_moved};
+use crate::insist::until_done;
+use crate::restarts::HalfWay;
+
+const ATTACH: Operation = Operation::ControllerPublishVolume;
+const DETACH: Operation = Operation::ControllerUnpublishVolume;
+const USE: Action = Action { name: "the use of the volume on its first node", rpcs: &[] };
+const MOVED: Action = Action { name: "the use of the volume on its new node", rpcs: &[] };
+
+/// Moves a volume to the other node, and kills the driver half-way through one of the two calls that do that. Both are then made until they are
+/// done, as external-attacher makes them.
+async fn killed_in(cx: &Cx, killed: Operation) -> CheckResult {
+    let there = other_node(cx).await?;
+    let mut half_way = HalfWay::prepare(cx).await?;
+    // Another volume moves undisturbed first, which shows where the middle of the call is.
+    let other = cx.scope();
+    let mut here = TrackedVolume::new(&other, other.writable_volume().await?);
+    let mut elsewhere = TrackedVolume::new(&there, here.volume.clone());
+    let (scope_there, refused) = (there.scope(), "the driver does not move a new volume to the other node");
+    here.request(&other, ATTACH).await?.send(&other).await.or_skip(refused)?;
+    let calls = [
+        (DETACH, here.request(&other, DETACH).await?, &other),
+        (ATTACH, elsewhere.request(&scope_there, ATTACH).await?, &scope_there),
+    ];
+    for (operation, request, at) in calls {
+        let answer = match operation == killed {
+            true => half_way.learn(request.send(at).once()).await,
+            false => request.send(at).once().await,
+        };
+        answer.or_skip(refused)?;
+    }
+    scope_there.undo().await?;
+    other.undo().await?;
+
+    let user = InUse::begin(cx).await?;
+    beside(USE, [&user], async { Ok(()) }).await?;
+    let (mut volume, written) = user.leave_node(USE).await?;
+    let used = there.scope();
+    let mut moved = TrackedVolume::new(&used, volume.volume.clone());
+    let (detach, attach) = (volume.request(cx, DETACH).await?, moved.request(&used, ATTACH).await?);
+    let situation = format!("after the driver was killed during {}", killed.rpc().method);
+    let ended = async {
+        if killed == DETACH {
+            half_way.kill_during(cx, detach.send(cx).once()).await?;
+            until_done(cx, DETACH, &detach, &NODES_002, &situation).await?;
+        } else {
+            until_done(cx, DETACH, &detach, &NODES_002, &situation).await?;
+            half_way.kill_during(cx, attach.send(&used).once()).await?;
+        }
+        until_done(&used, ATTACH, &attach, &NODES_002, &situation).await.map(drop)
+    };
+    unless_forgotten(driver(cx)?, ended.await)?;
+    let moved = used_on(&used, moved, "the driver rejects the use of the volume on the other node").await?;
+    let noun = "a volume that moved while the driver was killed";
+    judge_moved(&written, &moved, noun).await.map_err(|stop| stop.of(&NODES_001))?;
+    let user = InUse::resume(used, moved, &written).await?;
+    beside(MOVED, [&user], async { Ok(()) }).await?;
+    user.end(MOVED).await
+}
+
+check! {
+    /// The record of an attachment and the attachment itself change one after the other, and a driver that is killed between the two has to
+    /// find that when it starts.
+    IN_DETACH {
+        id: "nodes/killed-in-detach",
+        title: "a volume moves with its data when the driver is killed during ControllerUnpublishVolume",
+        spec: [NODES_001, NODES_002, IN_USE_001, IN_USE_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, TWO_NODES, RESTARTS, ROOT],
+        refuted_by: ["hostpath/start-keeps-half-a-detach", "hostpath/start-empties-half-detached-volume"],
+        access: Each,
+        varies: true,
+    }
+    async |cx| { killed_in(cx, DETACH).await }
+}
+
+check! {
+    /// The new node may have the volume or not when the driver starts, and the call that is repeated has to come to the same end.
+    IN_ATTACH {
+        id: "nodes/killed-in-attach",
+        title: "a volume moves with its data when the driver is killed during ControllerPublishVolume for its new node",
+        spec: [NODES_001, NODES_002, IN_USE_001, IN_USE_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, TWO_NODES, RESTARTS, ROOT],
+        refuted_by: ["hostpath/start-keeps-half-an-attach", "hostpath/start-empties-half-attached-volume"],
+        duplicate_of: "nodes/killed-in-detach",
+        access: Each,
+        varies: true,
+    }
+    async |cx| { killed_in(cx, ATTACH).await }
+}
+
+pub(super) static CHECKS: &[&Check] = &[&IN_DETACH, &IN_ATTACH];

@@ -1,0 +1,99 @@
+//! A node that is started again while volumes are in use on it.
+
+use std::path::Path;
+
+use csi_harness::prelude::*;
+use csi_harness::resources::workload::is_fuse;
+use csi_nemesis::disruption::KILLED;
+use csi_nemesis::restart::driver;
+use csi_ops::operation::Operation;
+use csi_ops::volume::TrackedVolume;
+use csi_suite_stateful::restart::{keeps_records_over_reboot, unless_forgotten};
+use csi_workload::beside::Written;
+use csi_workload::rules::{IN_USE_001, IN_USE_002};
+
+use super::rules::{NODES_004, NODES_005};
+use super::takeover::given_back;
+use crate::beside::{Action, InUse, beside, judge_moved};
+use crate::insist::until_done;
+
+const BEFORE: Action = Action { name: "the use of volumes before their node is started again", rpcs: &[] };
+const AFTER: Action = Action { name: "the use of a volume after its node was started again", rpcs: &[] };
+const SITUATION: &str = "after its node was started again";
+
+check! {
+    /// The processes and the mounts of the node are gone, and its directories are there. kubelet reads from them which pods there were: one
+    /// of them continues with its volume, and the other one was deleted while the node was down.
+    REBOOT {
+        id: "nodes/reboot",
+        title: "after a reboot with volumes in use, pods have their data again, and volumes of pods that are gone can be given back",
+        spec: [NODES_004, NODES_005, IN_USE_001, IN_USE_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT],
+        refuted_by: [
+            "hostpath/reboot-formats-anew",
+            "hostpath/reboot-rejects-staging",
+            "hostpath/refuses-unpublish-without-mount",
+            "hostpath/refuses-unstage-without-mount",
+        ],
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let users = InUse::begin_two(cx).await?;
+        let [stays, goes] = &users;
+        beside(BEFORE, [stays, goes], async { Ok(()) }).await?;
+        // Targets come before the paths that they may be bound from.
+        let volumes = users.each_ref().map(|user| user.volume().clone());
+        let targets = volumes.iter().map(|volume| volume.target_path.as_str());
+        let paths: Vec<&str> = targets.chain(volumes.iter().map(|volume| volume.staging_path.as_str())).collect();
+        if paths.iter().any(|path| is_fuse(Path::new(path))) {
+            return Err(Stop::skip("the processes that serve its mounts may have ended with the driver"));
+        }
+        if !cx.shares_files_with_driver().await {
+            return Err(Stop::skip("these tests cannot take away what is mounted on the node of the driver"));
+        }
+        let [stays, goes] = users;
+        let (mut stays, written) = stays.fall_silent(BEFORE).await?;
+        let (mut goes, written_by_other) = goes.fall_silent(BEFORE).await?;
+        KILLED.inject(cx).await?;
+        let unmounted_count = cx.unmount_below(paths)?;
+        cx.happened(format!("{unmounted_count} mounts of the two volumes are taken away, as by a reboot"));
+        KILLED.heal(cx).await?;
+        unless_forgotten(driver(cx)?, again(cx, &mut stays).await)?;
+        if !has_data(cx, &stays, &written).await? {
+            return Ok(());
+        }
+        let user = InUse::resume(cx.scope(), stays, &written).await?;
+        beside(AFTER, [&user], given_back(cx, &mut goes, &NODES_005, SITUATION)).await?;
+        // The pod that was deleted has a successor, which finds its data as well.
+        again(cx, &mut goes).await?;
+        has_data(cx, &goes, &written_by_other).await?;
+        user.end(AFTER).await
+    }
+}
+
+/// Judges whether a volume that is published again has its data. A driver may have records in memory, such as below /run, which a true reboot
+/// deletes, so that it mounts the volume then: it is only warned, and the answer is false.
+async fn has_data(cx: &Cx, volume: &TrackedVolume, written: &Written) -> CheckResult<bool> {
+    let noun = "a volume that was in use when its node was started again";
+    match judge_moved(written, volume, noun).await.map_err(|stop| stop.of(&NODES_004)) {
+        Err(Stop::Violation(violation)) if !keeps_records_over_reboot(cx, &volume.volume.id).await => {
+            cx.warn(*violation);
+            Ok(false)
+        }
+        judged => judged.map(|()| true),
+    }
+}
+
+/// Stages and publishes a volume at the paths that it had.
+async fn again(cx: &Cx, volume: &mut TrackedVolume) -> CheckResult {
+    for step in [Operation::NodeStageVolume, Operation::NodePublishVolume] {
+        if step.is_offered(cx) {
+            let request = volume.request(cx, step).await?;
+            until_done(cx, step, &request, &NODES_005, SITUATION).await?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) static CHECKS: &[&Check] = &[&REBOOT];
