@@ -76,7 +76,8 @@ fn command(root: &Path, flags: &[&str], defect: Option<Defect>, is_next: bool) -
     let version = if is_next { format!("{} ", csi_faulty_driver::NEXT_VERSION) } else { String::new() };
     let own = format!("--nodeid=node1 --statedir={place}/state --endpoint={endpoint}");
     let (program, flags) = (program.display(), flags.join(" "));
-    Ok(format!("{ARGUMENTS}='{defect}{version}{own} {flags}' exec '{program}'"))
+    // A driver that cannot start panics, and to print where takes longer than a test that starts two waits.
+    Ok(format!("RUST_BACKTRACE=0 {ARGUMENTS}='{defect}{version}{own} {flags}' exec '{program}'"))
 }
 
 /// Returns true if the kernel lets the system calls of a [`child`] be watched. If not, it prints that the test is skipped.

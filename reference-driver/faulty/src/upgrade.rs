@@ -25,7 +25,7 @@ use crate::{Defect, Faulty, Reply};
 const MADE: &str = "made-by-next-version";
 /// The targets of volumes in use.
 const TARGETS: &str = "targets";
-/// It is there once the next version was started.
+/// It is there from the start of the next version on, until the version before comes back.
 const NEXT_WAS_HERE: &str = "next-version";
 /// It is there while the next version starts.
 const STARTING: &str = "starting";
@@ -112,7 +112,6 @@ impl Version {
         if self.is_back_with(Defect::DowngradeStartsEmpty) {
             self.put_away(RECORDS)?;
             DATA.iter().try_for_each(|data| self.put_away(data))?;
-            fs::remove_file(self.file(NEXT_WAS_HERE))?;
         }
         Ok(())
     }
@@ -155,17 +154,13 @@ impl Version {
             return;
         }
         let _ = fs::remove_file(self.file(STARTING));
-        if self.is_next {
-            fs::write(self.file(NEXT_WAS_HERE), []).unwrap();
-        }
-        let has_met = self.file(HAS_MET).exists() && self.next_has(Defect::UpgradeDeletesBeside);
+        let has_met = self.is_next && fs::remove_file(self.file(HAS_MET)).is_ok();
         if has_met || is_first && self.next_has(Defect::UpgradeDeletesUnknown) {
             delete_volumes(driver, |_| true).await;
         }
         if self.is_back_with(Defect::DowngradeLosesNew) {
             let made = self.lines(MADE);
             delete_volumes(driver, |id| made.contains(id)).await;
-            fs::remove_file(self.file(NEXT_WAS_HERE)).unwrap();
         }
         for target in self.lines(TARGETS) {
             match self.defect {
@@ -180,6 +175,9 @@ impl Version {
         }
         if self.is_next {
             self.keep(TARGETS, &BTreeSet::new());
+            fs::write(self.file(NEXT_WAS_HERE), []).unwrap();
+        } else {
+            let _ = fs::remove_file(self.file(NEXT_WAS_HERE));
         }
     }
 
