@@ -739,6 +739,13 @@ pub(crate) struct TargetArgs {
     /// Shell command that starts the driver; it is run again when the driver dies or a check stops it
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub(crate) driver_command: Option<String>,
+    /// Shell command that starts the next version of the driver with the same state and endpoint: the suite upgrade replaces one
+    /// version by the other
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
+    pub(crate) next_driver_command: Option<String>,
+    /// The present version can be started on what the next version has stored: the suite upgrade also goes back
+    #[arg(long)]
+    pub(crate) downgrade: bool,
     /// Command that stops and starts a driver that runs elsewhere, such as in a pod. It is called with one argument: `kill` (at
     /// once, as by SIGKILL), `stop` (gracefully) or `start`, and returns when that is done
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath, conflicts_with = "driver_command")]

@@ -46,6 +46,7 @@ const OWN: &[&str] = &[
     "controller_endpoint",
     "node_endpoint",
     "driver_command",
+    "next_driver_command",
     "restart_command",
     "driver_pid",
     "state_dir",

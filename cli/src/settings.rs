@@ -82,7 +82,12 @@ fn target(config: &mut Config, args: &TargetArgs) -> Result<(), Error> {
         // They exclude each other, so a flag of one kind also replaces the other kind in the file.
         config.driver_command = args.driver_command.clone();
         config.restart_command = args.restart_command.clone();
+        if config.driver_command.is_none() {
+            (config.next_driver_command, config.downgrade) = (None, false);
+        }
     }
+    replace(&mut config.next_driver_command, &args.next_driver_command.clone().map(Some));
+    config.downgrade |= args.downgrade;
     replace(&mut config.driver_pid, &args.driver_pid.map(Some));
     replace(&mut config.state_dir, &args.state_dir.clone().map(Some));
     if !args.backend_proxy.is_empty() {
@@ -380,6 +385,19 @@ mod tests {
         assert_eq!(commands(&["--driver-log", "/dev/null"]), (Some("./of-the-file".into()), None));
         assert_eq!(commands(&["--driver-command", "a b"]), (Some("a b".into()), None));
         assert_eq!(commands(&["--restart-command", "./a"]), (None, Some("./a".into())));
+        let next = file("endpoint: /csi.sock\ndriver-command: a\nnext-driver-command: b\ndowngrade: true\n");
+        let next = ["--config", next.path().to_str().unwrap()];
+        let versions = |config: Config| (config.driver_command, config.next_driver_command, config.downgrade);
+        assert_eq!(versions(read(&next).unwrap()), (Some("a".into()), Some("b".into()), true));
+        let elsewhere = read(&[&next[..], &["--restart-command", "./a"]].concat()).unwrap();
+        assert_eq!(versions(elsewhere), (None, None, false));
+        for (flags, missing) in [
+            (&["--next-driver-command", "b"][..], "driver-command"),
+            (&["--driver-command", "a", "--downgrade"][..], "next-driver-command"),
+        ] {
+            let error = read(&[&["--endpoint", "/csi.sock"], flags].concat()).unwrap_err();
+            assert!(error.contains(missing), "{error}");
+        }
         let error = read(&["--endpoint", "/csi.sock", "--driver-log", "f"]).unwrap_err();
         assert!(error.contains("--driver-log") && error.contains("--driver-command"), "{error}");
     }

@@ -43,6 +43,11 @@ pub struct Config {
     pub nodes: Vec<NodeConfig>,
     /// Shell command that starts the driver. The run ends it, and starts it again when it dies.
     pub driver_command: Option<String>,
+    /// Shell command that starts the next version of the driver, with the state and at the endpoint of the present one. The suite `upgrade`
+    /// replaces one by the other.
+    pub next_driver_command: Option<String>,
+    /// True if the present version can be started on what the next one has stored, so that the suite `upgrade` goes back.
+    pub downgrade: bool,
     /// Command that ends and starts a driver which runs elsewhere; it gets `kill`, `stop` or `start` as its argument.
     pub restart_command: Option<PathBuf>,
     /// Process of the driver, where the tests cannot find it out: who listens at its socket is another one, or in another place.
@@ -159,6 +164,8 @@ impl Default for Config {
             controller_endpoint: None,
             nodes: Vec::new(),
             driver_command: None,
+            next_driver_command: None,
+            downgrade: false,
             restart_command: None,
             driver_pid: None,
             state_dir: None,
@@ -229,6 +236,16 @@ impl Config {
         }
         if self.driver_command.is_some() && self.restart_command.is_some() {
             return Err("driver-command and restart-command exclude each other".to_owned());
+        }
+        if self.next_driver_command.is_some() && self.driver_command.is_none() {
+            return Err(
+                "next-driver-command needs driver-command, which starts the version before it".to_owned()
+            );
+        }
+        if self.downgrade && self.next_driver_command.is_none() {
+            return Err(
+                "downgrade needs next-driver-command, which starts the version to go back from".to_owned()
+            );
         }
         if self.access_types.is_empty() {
             return Err("access-types must name mount, block or both".to_owned());
@@ -863,6 +880,10 @@ pub enum Setting {
     Faults,
     /// `--backend-proxy`
     BackendProxy,
+    /// `--next-driver-command`
+    NextDriverCommand,
+    /// `--downgrade`
+    Downgrade,
 }
 
 impl Setting {
@@ -878,6 +899,8 @@ impl Setting {
             Setting::Inspect => "inspect-command of --config",
             Setting::Faults => "faults of --config",
             Setting::BackendProxy => "--backend-proxy",
+            Setting::NextDriverCommand => "--next-driver-command",
+            Setting::Downgrade => "--downgrade",
         }
     }
 
@@ -892,6 +915,8 @@ impl Setting {
             Setting::Inspect => config.inspect_command.is_some(),
             Setting::Faults => !config.faults.is_empty(),
             Setting::BackendProxy => !config.backend_proxies.is_empty(),
+            Setting::NextDriverCommand => config.next_driver_command.is_some(),
+            Setting::Downgrade => config.downgrade,
         }
     }
 }

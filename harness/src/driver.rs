@@ -86,6 +86,16 @@ enum Host {
     InProcess(InProcess),
 }
 
+/// The two programs that can run as the driver where the user has named a next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// The program of `--driver-command`.
+    #[default]
+    Present,
+    /// The program of `--next-driver-command`.
+    Next,
+}
+
 /// The end of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
@@ -140,7 +150,10 @@ impl Driver {
     pub fn of(config: &Config, log: Option<DriverLog>) -> Option<Driver> {
         let limit = config.time_limits.restart_command();
         match (&config.driver_command, &config.restart_command) {
-            (Some(command), _) => Some(Driver::child(command, config.endpoint.as_deref(), log)),
+            (Some(command), _) => {
+                let next = config.next_driver_command.as_deref();
+                Some(Driver::child_with_next(command, next, config.endpoint.as_deref(), log))
+            }
             (None, Some(command)) => Some(Driver::elsewhere(command.clone(), limit)),
             (None, None) => None,
         }
@@ -149,7 +162,17 @@ impl Driver {
     /// A driver that a shell command starts, in a process group of its own. The variable `CSI_ENDPOINT` gives it the
     /// address to listen at (PROTO-CONN-004).
     pub fn child(command: &str, endpoint: Option<&str>, log: Option<DriverLog>) -> Driver {
-        Driver::new(Host::Child(Child::new(command, endpoint, log)), true)
+        Driver::child_with_next(command, None, endpoint, log)
+    }
+
+    /// A driver as of [`Driver::child`], with the command that starts its next version, if there is one.
+    pub fn child_with_next(
+        command: &str,
+        next: Option<&str>,
+        endpoint: Option<&str>,
+        log: Option<DriverLog>,
+    ) -> Driver {
+        Driver::new(Host::Child(Child::new(command, next, endpoint, log)), true)
     }
 
     /// A driver that runs already, and that a command ends and starts: called with one argument, `kill`, `stop` or
@@ -197,6 +220,32 @@ impl Driver {
         self.0.down.store(false, Ordering::SeqCst);
         self.note_process();
         Ok(())
+    }
+
+    /// Returns true if the run can start its next version.
+    pub fn has_next_version(&self) -> bool {
+        matches!(&self.0.host, Host::Child(child) if child.has_next())
+    }
+
+    /// The version that is started next, and that runs unless another one was chosen since the last start.
+    pub fn version(&self) -> Version {
+        match &self.0.host {
+            Host::Child(child) => child.version(),
+            Host::Elsewhere(_) | Host::InProcess(_) => Version::Present,
+        }
+    }
+
+    /// Chooses the version of all starts from now on. A process that runs goes on. Without a next version, this does nothing.
+    pub fn choose(&self, version: Version) {
+        if self.has_next_version()
+            && let Host::Child(child) = &self.0.host
+            && child.choose(version) != version
+        {
+            self.note(match version {
+                Version::Present => "the present version of the driver is chosen",
+                Version::Next => "the next version of the driver is chosen",
+            });
+        }
     }
 
     /// Returns true if it was ended, or is known to have ended by itself, and was not started since.

@@ -11,4 +11,5 @@ pub mod fault;
 pub mod injector;
 pub mod restart;
 pub mod step;
+pub mod versions;
 pub mod watched_driver;

@@ -55,13 +55,29 @@ pub const ARGUMENTS: &str = "SERVE_HOSTPATH";
 
 /// Returns a driver as [`driver`] does, in a process of its own, for which the test program starts itself once more.
 pub fn child(root: &Path, flags: &[&str], defect: Option<Defect>) -> std::io::Result<Driver> {
+    Ok(Driver::child(&command(root, flags, defect, false)?, None, None))
+}
+
+/// Returns a driver as [`child`] does, with a next version, which is the same program and knows that it is the next one.
+pub fn child_with_next_version(
+    root: &Path,
+    flags: &[&str],
+    defect: Option<Defect>,
+) -> std::io::Result<Driver> {
+    let (present, next) = (command(root, flags, defect, false)?, command(root, flags, defect, true)?);
+    Ok(Driver::child_with_next(&present, Some(&next), None, None))
+}
+
+/// The shell command that starts a driver in a process of its own.
+fn command(root: &Path, flags: &[&str], defect: Option<Defect>, is_next: bool) -> std::io::Result<String> {
     let program = std::env::current_exe()?;
     let (place, endpoint) = (root.display(), endpoint(root));
     let defect = defect.map_or_else(String::new, |defect| format!("--defect={} ", defect.id()));
+    let version = if is_next { format!("{} ", csi_faulty_driver::NEXT_VERSION) } else { String::new() };
     let own = format!("--nodeid=node1 --statedir={place}/state --endpoint={endpoint}");
     let (program, flags) = (program.display(), flags.join(" "));
-    let command = format!("{ARGUMENTS}='{defect}{own} {flags}' exec '{program}'");
-    Ok(Driver::child(&command, None, None))
+    // A driver that cannot start panics, and to print where takes longer than a test that starts two waits.
+    Ok(format!("RUST_BACKTRACE=0 {ARGUMENTS}='{defect}{version}{own} {flags}' exec '{program}'"))
 }
 
 /// Returns true if the kernel lets the system calls of a [`child`] be watched. If not, it prints that the test is skipped.

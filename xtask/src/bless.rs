@@ -10,13 +10,14 @@ use crate::{generate, root};
 const QUICK: &[&str] =
     &["--workspace", "--bins", "--test", "it", "--", "docs", "ids", "scenarios", "snapshots", "cases"];
 /// Packages with tests that write a matrix, each of which tries all defects.
-const MATRICES: [&str; 6] = [
+const MATRICES: [&str; 7] = [
     "csi-suite-data",
     "csi-suite-e2e",
     "csi-suite-faults",
     "csi-suite-in-use",
     "csi-suite-stateful",
     "csi-suite-sanity",
+    "csi-suite-upgrade",
 ];
 
 /// Writes the files. With `matrices` it also writes the checks that find each defect, which takes minutes.

@@ -152,6 +152,8 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         ("--node-endpoint", !target.node_endpoint.is_empty()),
         ("--config", target.config.is_some() && !cluster.with_sanity),
         ("--driver-command", target.driver_command.is_some()),
+        ("--next-driver-command", target.next_driver_command.is_some()),
+        ("--downgrade", target.downgrade),
         ("--restart-command", target.restart_command.is_some()),
         ("--mock-defect", !target.mock_defect.is_empty()),
         ("--secrets", target.secrets.is_some() && !cluster.with_sanity),

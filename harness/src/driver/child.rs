@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::commands::CommandPath;
 use super::mount_calls::MountCall;
 use super::syscalls::Supervisor;
-use super::{DriverError, DriverLog, Frozen, Left};
+use super::{DriverError, DriverLog, Frozen, Left, Version};
 
 /// The time in which the kernel has to end a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
@@ -29,6 +29,9 @@ const GROUP_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Child {
     command: String,
+    /// Starts the next version of the driver.
+    next: Option<String>,
+    version: Mutex<Version>,
     /// The value of `CSI_ENDPOINT` for the driver.
     endpoint: Option<String>,
     log: Option<DriverLog>,
@@ -132,11 +135,43 @@ struct Running {
 }
 
 impl Child {
-    pub(super) fn new(command: &str, endpoint: Option<&str>, log: Option<DriverLog>) -> Child {
-        let (commands, running) = (OnceLock::new(), Mutex::default());
-        let endpoint = endpoint.and_then(listen_address);
-        let (supervisor, is_run_here) = (Mutex::default(), AtomicBool::new(false));
-        Child { command: command.to_owned(), endpoint, log, commands, running, supervisor, is_run_here }
+    pub(super) fn new(
+        command: &str,
+        next: Option<&str>,
+        endpoint: Option<&str>,
+        log: Option<DriverLog>,
+    ) -> Child {
+        Child {
+            command: command.to_owned(),
+            next: next.map(str::to_owned),
+            version: Mutex::default(),
+            endpoint: endpoint.and_then(listen_address),
+            log,
+            commands: OnceLock::new(),
+            running: Mutex::default(),
+            supervisor: Mutex::default(),
+            is_run_here: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn has_next(&self) -> bool {
+        self.next.is_some()
+    }
+
+    pub(super) fn version(&self) -> Version {
+        *self.version.lock()
+    }
+
+    /// Chooses the version of the next start. Returns the one that was chosen before.
+    pub(super) fn choose(&self, version: Version) -> Version {
+        std::mem::replace(&mut *self.version.lock(), version)
+    }
+
+    fn chosen_command(&self) -> &str {
+        match (self.version(), &self.next) {
+            (Version::Next, Some(next)) => next,
+            _ => &self.command,
+        }
     }
 
     pub(super) fn supervise(&self, supervisor: Option<Supervisor>) {
@@ -200,7 +235,7 @@ impl Child {
         let mut command = Command::new("sh");
         command
             .arg("-c")
-            .arg(&self.command)
+            .arg(self.chosen_command())
             .envs(path)
             .envs(self.endpoint.as_ref().map(|endpoint| ("CSI_ENDPOINT", endpoint)))
             .stdin(Stdio::null())

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::client::target::{Target, TargetError};
 use csi_harness::config::Config;
-use csi_harness::driver::{Away, Driver, DriverError, Left};
+use csi_harness::driver::{Away, Driver, DriverError, Left, Version};
 use csi_mock_driver::{CrashMode, MockDriver};
 use csi_proto::{Listener, stop_signal};
 use tempfile::TempDir;
@@ -98,6 +98,27 @@ async fn a_child_starts_stops_and_leaves_its_status() {
     assert_eq!((end.status.and_then(|status| status.code()), end.killed), (Some(0), false));
     assert!(!mock.socket().exists() && !target.is_alive().await);
     assert_eq!(driver.ends(), 1);
+}
+
+#[tokio::test]
+async fn each_start_is_of_the_chosen_version() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let line = |name: &str| directory.path().join(name);
+    let command = |name: &str| format!("echo {name} >>'{}'; exec sleep 1000", line(name).display());
+    let driver = Driver::child_with_next(&command("present"), Some(&command("next")), None, None);
+    assert!(driver.has_next_version());
+    for (version, name) in
+        [(Version::Present, "present"), (Version::Next, "next"), (Version::Present, "present")]
+    {
+        driver.choose(version);
+        let _ = std::fs::remove_file(line(name));
+        driver.start().await.expect("it starts");
+        assert_eq!((line_in(&line(name)).await.as_str(), driver.version()), (name, version));
+        driver.kill().await.expect("it can be killed");
+    }
+    let alone = Driver::child(&command("present"), None, None);
+    alone.choose(Version::Next);
+    assert_eq!((alone.has_next_version(), alone.version()), (false, Version::Present));
 }
 
 #[tokio::test]

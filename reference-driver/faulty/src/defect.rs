@@ -410,4 +410,60 @@ defects! {
     RejectsContext = "hostpath/rejects-selinux-context";
     /// Every volume is mounted with the SELinux context of the first one, as where they share a superblock.
     SharesContext = "hostpath/shares-selinux-context";
+    /// The next version lists only the volumes that it has made itself.
+    UpgradeListsNewOnly = "hostpath/upgrade-lists-new-volumes-only";
+    /// The next version has other ids for the volumes of the version before.
+    UpgradeChangesIds = "hostpath/upgrade-changes-volume-ids";
+    /// The next version does not find the snapshots of the version before.
+    UpgradeLosesSnapshots = "hostpath/upgrade-loses-snapshots";
+    /// The next version deletes all volumes at its first start that are not attached, since it has not made them.
+    UpgradeDeletesUnknown = "hostpath/upgrade-deletes-unknown-volumes";
+    /// The next version rounds the sizes of the volumes of the version before to whole GiB.
+    UpgradeRoundsSizes = "hostpath/upgrade-rounds-sizes-anew";
+    /// The next version does not start where the version before has stored something.
+    UpgradeDoesNotStart = "hostpath/upgrade-does-not-start";
+    /// The next version keeps names in another way, and makes a volume again that the version before has made.
+    UpgradeForgetsNames = "hostpath/upgrade-forgets-names";
+    /// The next version has another publish_context for the attachments of the version before.
+    UpgradeRenamesAttachments = "hostpath/upgrade-renames-attachments";
+    /// The next version has another volume_context for the volumes of the version before.
+    UpgradeChangesContexts = "hostpath/upgrade-changes-contexts";
+    /// NodeUnpublishVolume of the next version does nothing for what the version before has published.
+    UpgradeForgetsPublications = "hostpath/upgrade-forgets-publications";
+    /// NodeUnstageVolume of the next version does nothing for what the version before has staged.
+    UpgradeForgetsStagings = "hostpath/upgrade-forgets-stagings";
+    /// ControllerUnpublishVolume of the next version does nothing for what the version before has attached.
+    UpgradeKeepsAttachments = "hostpath/upgrade-keeps-old-attachments";
+    /// DeleteVolume of the next version does nothing for volumes of the version before.
+    UpgradeDeletesNothingOld = "hostpath/upgrade-deletes-nothing-old";
+    /// A volume of the version before is empty when the next version publishes it.
+    UpgradeEmptiesVolumes = "hostpath/upgrade-empties-old-volumes";
+    /// A snapshot of the version before is empty when the next version restores it.
+    UpgradeEmptiesSnapshots = "hostpath/upgrade-empties-old-snapshots";
+    /// The next version does not expand volumes of the version before.
+    UpgradeExpandsNothingOld = "hostpath/upgrade-does-not-expand-old";
+    /// A snapshot that the next version takes of a volume of the version before is empty.
+    UpgradeSnapshotsEmpty = "hostpath/upgrade-snapshots-of-old-are-empty";
+    /// At its start, the next version mounts the volumes in use again, over the mounts of the version before.
+    UpgradeMountsAgain = "hostpath/upgrade-mounts-again";
+    /// At its start, the next version unmounts the volumes in use.
+    UpgradeUnmountsUsed = "hostpath/upgrade-unmounts-used";
+    /// At its start, the next version makes all writes to the volumes in use fail.
+    UpgradeBreaksUsed = "hostpath/upgrade-breaks-volumes-in-use";
+    /// The nodes of the next version have another topology key.
+    UpgradeHasNewTopology = "hostpath/upgrade-has-new-topology-key";
+    /// The next version makes volumes of twice the size.
+    UpgradeMakesLarger = "hostpath/upgrade-makes-larger-volumes";
+    /// The next version does not advertise CLONE_VOLUME any more.
+    UpgradeDropsClones = "hostpath/upgrade-drops-clones";
+    /// If the next version is killed while it converts the state of the version before, it starts with an empty one.
+    UpgradeLosesHalfMigrated = "hostpath/upgrade-migration-is-not-crash-safe";
+    /// If the next version is killed while it starts, it never starts again, since it takes itself for another process.
+    UpgradeStartsOnce = "hostpath/upgrade-starts-once";
+    /// If the next version finds that the version before still runs, it deletes all volumes when it is started again.
+    UpgradeDeletesBeside = "hostpath/upgrade-deletes-beside-old-version";
+    /// After a downgrade, the version before begins with an empty state, since it does not know the format of the next one.
+    DowngradeStartsEmpty = "hostpath/downgrade-starts-empty";
+    /// After a downgrade, the version before deletes the volumes of the next one.
+    DowngradeLosesNew = "hostpath/downgrade-loses-new-volumes";
 }

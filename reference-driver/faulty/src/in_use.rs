@@ -606,7 +606,7 @@ fn do_harm(harm: Harm, target: &str) {
 }
 
 /// Ends a file system as a device does that goes away, or makes a device refuse writes. Nothing happens where nothing is mounted.
-fn break_writes(target: &str) {
+pub(crate) fn break_writes(target: &str) {
     if is_device(target) {
         refuse_writes(target, true);
     } else if Path::new(target).is_dir() {

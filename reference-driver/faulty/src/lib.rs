@@ -10,6 +10,7 @@ mod new_part;
 mod node;
 mod nodes;
 pub mod plain;
+mod upgrade;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -34,6 +35,10 @@ pub use defect::Defect;
 
 use data::Data;
 use in_use::Calls;
+use upgrade::{Version, Versioned};
+
+/// The argument that makes this program the next version of a driver.
+pub const NEXT_VERSION: &str = "--next-version";
 
 pub(crate) type Reply<T> = Result<Response<T>, Status>;
 
@@ -115,6 +120,17 @@ pub fn routes_of_nodes(
     defect: Option<Defect>,
     others: &[&str],
 ) -> (Routes, Vec<Routes>) {
+    let version = Version::new(defect, false, driver.state_dir());
+    versioned_routes_of_nodes(driver, Arc::new(version), others)
+}
+
+/// The same services of one of two versions of the driver.
+fn versioned_routes_of_nodes(
+    driver: &HostpathDriver,
+    version: Arc<Version>,
+    others: &[&str],
+) -> (Routes, Vec<Routes>) {
+    let defect = version.defect();
     let (seen, calls, left_at_start) = Default::default();
     let mut faults = Faults { driver: driver.clone(), defect, seen, calls, left_at_start };
     faults.start();
@@ -126,16 +142,18 @@ pub fn routes_of_nodes(
     });
     let others = others.collect();
     let faulty = Faulty { driver: driver.clone(), faults };
+    let versioned = Versioned::new(faulty.clone(), version);
     let first = Routes::new(IdentityServer::new(driver.clone()))
-        .add_service(ControllerServer::new(faulty.clone()))
+        .add_service(ControllerServer::new(versioned.clone()))
         .add_service(GroupControllerServer::new(faulty.clone()))
-        .add_service(SnapshotMetadataServer::new(faulty.clone()))
-        .add_service(NodeServer::new(faulty));
+        .add_service(SnapshotMetadataServer::new(faulty))
+        .add_service(NodeServer::new(versioned));
     (first, others)
 }
 
 /// Serves all nodes of the driver that the arguments describe, with the first one the name of the program: those of csi-hostpath-driver, and
-/// before them `--defect=ID` for a driver with a defect. It serves until its process ends.
+/// before them `--defect=ID` for a driver with a defect, and then `--next-version` for its next version, if the defect is about that. It serves
+/// until its process ends.
 ///
 /// # Errors
 /// The arguments are wrong, or the driver cannot be started.
@@ -150,6 +168,10 @@ pub async fn serve(mut arguments: Vec<OsString>) -> Result<(), Box<dyn Error>> {
     if defect.is_some() {
         arguments.remove(1);
     }
+    let is_next = arguments.get(1).is_some_and(|first| first == NEXT_VERSION);
+    if is_next {
+        arguments.remove(1);
+    }
     let args = Args::read(arguments)?;
     let endpoints = [args.endpoint.clone()]
         .into_iter()
@@ -157,8 +179,11 @@ pub async fn serve(mut arguments: Vec<OsString>) -> Result<(), Box<dyn Error>> {
     let endpoints: Vec<Endpoint> = endpoints.collect();
     let config = args.into_config()?;
     let others: Vec<&str> = config.other_nodes.iter().map(String::as_str).collect();
-    let driver = HostpathDriver::new(config.clone())?;
-    let (first, others) = routes_of_nodes(&driver, defect, &others);
+    let version = Version::new(defect, is_next, &config.state_dir);
+    version.prepare()?;
+    let driver = HostpathDriver::new(config.clone()).inspect_err(|_| version.meets_other())?;
+    version.start(&driver).await;
+    let (first, others) = versioned_routes_of_nodes(&driver, Arc::new(version), &others);
     let mut nodes = JoinSet::new();
     for (endpoint, routes) in endpoints.iter().zip([first].into_iter().chain(others)) {
         let listener = Listener::bind(endpoint).await?;

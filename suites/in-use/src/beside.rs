@@ -12,14 +12,14 @@ use csi_workload::checker::{Contents, Moment, Writer};
 use csi_workload::{StartError, Workload, read_all};
 use futures_util::future::join;
 
-pub(crate) use csi_workload::beside::Action;
+pub use csi_workload::beside::Action;
 
 /// A file system has its volume for itself if it is at most so much smaller, in percent.
 const OVERHEAD_PERCENT_MAX: u64 = 50;
 
 /// A volume that is published and has a workload.
 #[derive(Debug)]
-pub(crate) struct InUse {
+pub struct InUse {
     /// The scope that is undone at the end of the use.
     cx: Cx,
     volume: TrackedVolume,
@@ -31,7 +31,7 @@ impl InUse {
     ///
     /// # Errors
     /// Broken if a call is rejected; skip where the tests do not see what is mounted or cannot start a workload.
-    pub(crate) async fn begin(cx: &Cx) -> CheckResult<InUse> {
+    pub async fn begin(cx: &Cx) -> CheckResult<InUse> {
         let volume = cx.writable_volume().await?;
         InUse::of(cx, TrackedVolume::new(cx, volume)).await
     }
@@ -40,7 +40,7 @@ impl InUse {
     ///
     /// # Errors
     /// As for [`InUse::begin`].
-    pub(crate) async fn begin_two(cx: &Cx) -> CheckResult<[InUse; 2]> {
+    pub async fn begin_two(cx: &Cx) -> CheckResult<[InUse; 2]> {
         // If one fails, the calls of the other one are still awaited, so that it is known what exists.
         let (first, second) = join(InUse::begin(cx), InUse::begin(cx)).await;
         Ok([first?, second?])
@@ -50,7 +50,7 @@ impl InUse {
     ///
     /// # Errors
     /// As for [`InUse::begin`].
-    pub(crate) async fn begin_shared(cx: &Cx) -> CheckResult<InUse> {
+    pub async fn begin_shared(cx: &Cx) -> CheckResult<InUse> {
         if !cx.target().capabilities().has(Capability::NodeSingleNodeMultiWriter) {
             return InUse::begin(cx).await;
         }
@@ -66,7 +66,7 @@ impl InUse {
     ///
     /// # Errors
     /// As for [`InUse::begin`].
-    pub(crate) async fn of(cx: &Cx, volume: TrackedVolume) -> CheckResult<InUse> {
+    pub async fn of(cx: &Cx, volume: TrackedVolume) -> CheckResult<InUse> {
         let cx = cx.scope();
         let volume = publish(&cx, volume).await?;
         let started = Workload::start(Path::new(&volume.target_path), &volume.volume.id).await;
@@ -77,7 +77,7 @@ impl InUse {
     ///
     /// # Errors
     /// Skip where the tests cannot start a workload.
-    pub(crate) async fn resume(cx: Cx, volume: TrackedVolume, written: &Written) -> CheckResult<InUse> {
+    pub async fn resume(cx: Cx, volume: TrackedVolume, written: &Written) -> CheckResult<InUse> {
         let path = Path::new(&volume.target_path);
         let resumed = Workload::resume(path, &written.writer, written.last).await;
         InUse::with(cx, volume, resumed)
@@ -90,27 +90,27 @@ impl InUse {
     }
 
     /// The scope of the use, for calls that are undone with it.
-    pub(crate) fn cx(&self) -> &Cx {
+    pub fn cx(&self) -> &Cx {
         &self.cx
     }
 
     /// The volume with its ids and paths.
-    pub(crate) fn volume(&self) -> &TrackedVolume {
+    pub fn volume(&self) -> &TrackedVolume {
         &self.volume
     }
 
     /// The id of the volume.
-    pub(crate) fn id(&self) -> &str {
+    pub fn id(&self) -> &str {
         &self.volume.volume.id
     }
 
     /// The path at which it is published.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         Path::new(&self.volume.target_path)
     }
 
     /// The workload.
-    pub(crate) fn workload(&self) -> &ObservedWorkload {
+    pub fn workload(&self) -> &ObservedWorkload {
         &self.workload
     }
 
@@ -118,7 +118,7 @@ impl InUse {
     ///
     /// # Errors
     /// A violation if the volume does not hold what was durable, or does not let the workload end.
-    pub(crate) async fn end(self, last: Action) -> CheckResult {
+    pub async fn end(self, last: Action) -> CheckResult {
         self.workload.end(last).await?;
         self.cx.undo().await
     }
@@ -128,7 +128,7 @@ impl InUse {
     ///
     /// # Errors
     /// As for [`InUse::end`].
-    pub(crate) async fn leave_node(self, last: Action) -> CheckResult<(TrackedVolume, Written)> {
+    pub async fn leave_node(self, last: Action) -> CheckResult<(TrackedVolume, Written)> {
         let cx = self.cx.clone();
         let (mut volume, written) = self.fall_silent(last).await?;
         for step in [Operation::NodeUnpublishVolume, Operation::NodeUnstageVolume] {
@@ -150,7 +150,7 @@ impl InUse {
     }
 
     /// Undoes the use of a volume whose workload has failed, without a judgement.
-    pub(crate) async fn give_back(self) -> CheckResult {
+    pub async fn give_back(self) -> CheckResult {
         self.workload.end_unjudged().await;
         self.cx.undo().await
     }
@@ -160,7 +160,7 @@ impl InUse {
 ///
 /// # Errors
 /// A violation if it does not; broken if it cannot be read.
-pub(crate) async fn judge_moved(written: &Written, volume: &TrackedVolume, noun: &str) -> CheckResult {
+pub async fn judge_moved(written: &Written, volume: &TrackedVolume, noun: &str) -> CheckResult {
     written.judge(&read(volume, &written.writer).await?, noun)
 }
 
@@ -176,12 +176,7 @@ async fn read(volume: &TrackedVolume, writer: &Writer) -> CheckResult<Contents> 
 ///
 /// # Errors
 /// A violation if the copy is wrong; broken if it cannot be read.
-pub(crate) async fn judge_copy(
-    cx: &Cx,
-    evidence: &Evidence,
-    copy: NodeVolume,
-    origin: &str,
-) -> CheckResult<Moment> {
+pub async fn judge_copy(cx: &Cx, evidence: &Evidence, copy: NodeVolume, origin: &str) -> CheckResult<Moment> {
     let used = cx.scope();
     let volume = published(&used, copy).await?;
     let is_own = has_own_file_system(&used, &volume).await?;
@@ -195,7 +190,7 @@ pub(crate) async fn judge_copy(
 ///
 /// # Errors
 /// A violation if a workload is hurt; the error of the calls.
-pub(crate) async fn beside<T, const N: usize>(
+pub async fn beside<T, const N: usize>(
     action: Action,
     users: [&InUse; N],
     calls: impl Future<Output = CheckResult<T>>,
@@ -211,7 +206,7 @@ pub(crate) async fn beside<T, const N: usize>(
 ///
 /// # Errors
 /// Broken if a call is rejected; skip where the tests do not see what is mounted.
-pub(crate) async fn published(cx: &Cx, volume: NodeVolume) -> CheckResult<TrackedVolume> {
+pub async fn published(cx: &Cx, volume: NodeVolume) -> CheckResult<TrackedVolume> {
     publish(cx, TrackedVolume::new(cx, volume)).await
 }
 
@@ -230,7 +225,7 @@ async fn publish(cx: &Cx, mut volume: TrackedVolume) -> CheckResult<TrackedVolum
 ///
 /// # Errors
 /// Skip if the driver rejects it: nothing requires that it takes the call while the volume is in use.
-pub(crate) async fn call(cx: &Cx, volume: &mut TrackedVolume, operation: Operation) -> CheckResult {
+pub async fn call(cx: &Cx, volume: &mut TrackedVolume, operation: Operation) -> CheckResult {
     let request = volume.request(cx, operation).await?;
     let response = request.send(cx).await.or_skip("the driver does not do this to a volume in use")?;
     volume.record(response);
@@ -238,7 +233,7 @@ pub(crate) async fn call(cx: &Cx, volume: &mut TrackedVolume, operation: Operati
 }
 
 /// Returns false if the volume is a directory of something larger.
-pub(crate) async fn has_own_file_system(cx: &Cx, volume: &TrackedVolume) -> CheckResult<bool> {
+pub async fn has_own_file_system(cx: &Cx, volume: &TrackedVolume) -> CheckResult<bool> {
     if cx.access() == AccessType::Block {
         return Ok(true);
     }

@@ -15,11 +15,11 @@ const RESTORE: Action = Action {
     rpcs: &[v1::CreateVolumeRequest::RPC],
 };
 
-pub(crate) fn from_snapshot(id: &str) -> Source {
+pub fn from_snapshot(id: &str) -> Source {
     Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
 }
 
-pub(crate) fn from_volume(id: &str) -> Source {
+pub fn from_volume(id: &str) -> Source {
     Source::Volume(VolumeSource { volume_id: id.to_owned() })
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn from_volume(id: &str) -> Source {
 ///
 /// # Errors
 /// Skip if the driver makes none, which other checks judge.
-pub(crate) async fn copy_of(cx: &Cx, source: Source, bytes: i64) -> CheckResult<NodeVolume> {
+pub async fn copy_of(cx: &Cx, source: Source, bytes: i64) -> CheckResult<NodeVolume> {
     let request = copy_request(cx, source, bytes).await?;
     let refused = "the driver makes no copy of a volume in use, or of its snapshot";
     Ok(cx.create_volume(request).await.or_skip(refused)?.into())

@@ -63,7 +63,7 @@ check! {
 }
 
 /// The volume with the wish for twice its size.
-pub(crate) fn larger(volume: &TrackedVolume) -> TrackedVolume {
+pub fn larger(volume: &TrackedVolume) -> TrackedVolume {
     let twice = volume.volume.size_bytes.saturating_mul(2);
     TrackedVolume { expand_to_bytes: volume.expand_to_bytes.max(twice), ..volume.clone() }
 }

@@ -1,11 +1,11 @@
 //! Calls about volumes that a workload is writing to, as an orchestrator makes them all the time. The workload may not be hurt by them,
 //! and what they copy has to be right. The checks run as root where the driver's mounts can be seen, and are skipped elsewhere.
 
-mod beside;
+pub mod beside;
 mod callers;
 pub mod case;
-mod copies;
-mod expansion;
+pub mod copies;
+pub mod expansion;
 mod frozen;
 mod health;
 mod insist;
@@ -13,8 +13,8 @@ mod node;
 pub mod nodes;
 mod other_node;
 pub mod proven;
-mod restarts;
-mod snapshots;
+pub mod restarts;
+pub mod snapshots;
 
 use csi_harness::checks::registry::{Checks, Suite};
 

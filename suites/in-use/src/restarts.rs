@@ -49,7 +49,7 @@ async fn restart(cx: &Cx) -> CheckResult {
 }
 
 /// Data that is lost is worse than a mount that has ended with its process.
-fn of_restart(stop: Stop) -> Stop {
+pub fn of_restart(stop: Stop) -> Stop {
     match stop {
         Stop::Violation(violation) if violation.damage.is_none() => violation.of(&IN_USE_007).into(),
         other => other,

@@ -46,7 +46,7 @@ check! {
 ///
 /// # Errors
 /// Skip if the driver takes none of a volume in use, or if it does not become ready.
-pub(crate) async fn snapshot(cx: &Cx, volume_id: &str) -> CheckResult<v1::Snapshot> {
+pub async fn snapshot(cx: &Cx, volume_id: &str) -> CheckResult<v1::Snapshot> {
     snapshot_as(cx, cx.create_snapshot_request(volume_id)).await
 }
 

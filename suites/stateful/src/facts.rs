@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use csi_harness::prelude::*;
 use csi_harness::text::wire;
 use csi_proto::{Service, code_name};
+use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 /// Entries of a list, beyond which it is not read again and again.
 const ENTRIES_MAX: usize = 2_000;
@@ -14,22 +15,59 @@ const ASKED: &str = "asked for";
 
 /// The objects that are looked at.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Objects {
-    pub(crate) volumes: Vec<NodeVolume>,
-    pub(crate) snapshots: Vec<String>,
-    pub(crate) groups: Vec<v1::VolumeGroupSnapshot>,
+pub struct Objects {
+    pub volumes: Vec<NodeVolume>,
+    pub snapshots: Vec<String>,
+    pub groups: Vec<v1::VolumeGroupSnapshot>,
 }
 
 /// The reported facts, each under its subject. A fact that was not reported is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facts(BTreeMap<String, String>);
+pub struct Facts(BTreeMap<String, String>);
 
 /// A fact that is another one now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) what: String,
-    pub(crate) before: String,
-    pub(crate) now: Option<String>,
+pub struct Change {
+    pub what: String,
+    pub before: String,
+    pub now: Option<String>,
+}
+
+impl Objects {
+    /// Makes a volume, and everything that can be made from it.
+    ///
+    /// # Errors
+    /// Broken if a call is rejected.
+    pub async fn make(cx: &Cx) -> CheckResult<Objects> {
+        let has = |capability| cx.target().capabilities().has(capability);
+        let volume = cx.node_volume().await?;
+        let mut objects = Objects { volumes: vec![volume.clone()], ..Objects::default() };
+        let mut sources = Vec::new();
+        if has(Capability::CreateDeleteSnapshot) {
+            let snapshot_id = cx.new_snapshot(&volume.id).await?.snapshot_id;
+            objects.snapshots.push(snapshot_id.clone());
+            sources.push(Source::Snapshot(SnapshotSource { snapshot_id }));
+        }
+        if has(Capability::CloneVolume) {
+            sources.push(Source::Volume(VolumeSource { volume_id: volume.id.clone() }));
+        }
+        for source in sources {
+            let request = v1::CreateVolumeRequest {
+                volume_content_source: Some(v1::VolumeContentSource { r#type: Some(source) }),
+                capacity_range: Some(v1::CapacityRange {
+                    required_bytes: volume.size_bytes.max(cx.volume_size_bytes()),
+                    limit_bytes: 0,
+                }),
+                ..cx.create_node_volume_request().await?
+            };
+            objects.volumes.push(cx.create_volume(request).setup("a copy").await?.into());
+        }
+        if has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
+            let request = cx.create_group_snapshot_request(&[&volume.id]);
+            objects.groups.push(cx.create_group_snapshot(request).setup("a group snapshot").await?);
+        }
+        Ok(objects)
+    }
 }
 
 impl Facts {
@@ -37,7 +75,7 @@ impl Facts {
     ///
     /// # Errors
     /// There is no answer.
-    pub(crate) async fn of_objects(cx: &Cx, objects: &Objects) -> CheckResult<Facts> {
+    pub async fn of_objects(cx: &Cx, objects: &Objects) -> CheckResult<Facts> {
         let mut facts = Facts::default();
         facts.of_volumes(cx, &objects.volumes).await?;
         facts.of_snapshots(cx, &objects.snapshots).await?;
@@ -76,7 +114,7 @@ impl Facts {
     ///
     /// # Errors
     /// There is no answer.
-    pub(crate) async fn of_driver(cx: &Cx) -> CheckResult<Facts> {
+    pub async fn of_driver(cx: &Cx) -> CheckResult<Facts> {
         let mut facts = Facts::default();
         if let Some(info) = response(cx.call(v1::GetPluginInfoRequest {}).await)? {
             facts.add("GetPluginInfo", "name", info.name);
@@ -245,13 +283,13 @@ impl Facts {
     }
 
     /// Keeps the facts that were equal in two looks: a fact that changes by itself proves nothing later.
-    pub(crate) fn that_stay(mut self, again: &Facts) -> Facts {
+    pub fn that_stay(mut self, again: &Facts) -> Facts {
         self.0.retain(|what, fact| again.0.get(what) == Some(fact));
         self
     }
 
     /// The facts that differ now, or are not reported any more.
-    pub(crate) fn changed(&self, now: &Facts) -> Vec<Change> {
+    pub fn changed(&self, now: &Facts) -> Vec<Change> {
         let change = |(what, before): (&String, &String)| Change {
             what: what.clone(),
             before: before.clone(),
@@ -264,7 +302,7 @@ impl Facts {
 
 impl Change {
     /// Describes the facts before and now.
-    pub(crate) fn described(changes: &[Change]) -> (String, String) {
+    pub fn described(changes: &[Change]) -> (String, String) {
         let line = |what: &str, fact: &str| format!("{what}: {fact}");
         let before: Vec<String> = changes.iter().map(|one| line(&one.what, &one.before)).collect();
         let now: Vec<String> =

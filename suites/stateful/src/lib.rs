@@ -7,7 +7,7 @@ pub mod case;
 mod case_runner;
 pub mod concurrency;
 pub mod contents;
-mod facts;
+pub mod facts;
 pub mod growth;
 pub mod history;
 pub mod how;

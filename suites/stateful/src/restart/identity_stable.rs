@@ -6,7 +6,6 @@ use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 use csi_nemesis::disruption::KILLED;
 use csi_nemesis::restart::driver;
-use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 use super::rules::RESTART_001;
 use crate::facts::{Change, Facts, Objects};
@@ -36,7 +35,7 @@ check! {
     }
     async |cx| {
         needs_memory(driver(cx)?)?;
-        let objects = objects(cx).await?;
+        let objects = Objects::make(cx).await?;
         let [of_driver, of_objects] = facts(cx, &objects).await?;
         let [driver_again, objects_again] = facts(cx, &objects).await?;
         let before = [of_driver.that_stay(&driver_again), of_objects.that_stay(&objects_again)];
@@ -73,36 +72,4 @@ async fn facts(cx: &Cx, objects: &Objects) -> CheckResult<[Facts; 2]> {
 async fn changed(cx: &Cx, objects: &Objects, before: &[Facts; 2]) -> CheckResult<Vec<Change>> {
     let now = facts(cx, objects).await?;
     Ok(before.iter().zip(&now).flat_map(|(before, now)| before.changed(now)).collect())
-}
-
-/// A volume, and what can be made from it.
-async fn objects(cx: &Cx) -> CheckResult<Objects> {
-    let has = |capability| cx.target().capabilities().has(capability);
-    let volume = cx.node_volume().await?;
-    let mut objects = Objects { volumes: vec![volume.clone()], ..Objects::default() };
-    let mut sources = Vec::new();
-    if has(Capability::CreateDeleteSnapshot) {
-        let snapshot_id = cx.new_snapshot(&volume.id).await?.snapshot_id;
-        objects.snapshots.push(snapshot_id.clone());
-        sources.push(Source::Snapshot(SnapshotSource { snapshot_id }));
-    }
-    if has(Capability::CloneVolume) {
-        sources.push(Source::Volume(VolumeSource { volume_id: volume.id.clone() }));
-    }
-    for source in sources {
-        let request = v1::CreateVolumeRequest {
-            volume_content_source: Some(v1::VolumeContentSource { r#type: Some(source) }),
-            capacity_range: Some(v1::CapacityRange {
-                required_bytes: volume.size_bytes.max(cx.volume_size_bytes()),
-                limit_bytes: 0,
-            }),
-            ..cx.create_node_volume_request().await?
-        };
-        objects.volumes.push(cx.create_volume(request).setup("a copy").await?.into());
-    }
-    if has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
-        let request = cx.create_group_snapshot_request(&[&volume.id]);
-        objects.groups.push(cx.create_group_snapshot(request).setup("a group snapshot").await?);
-    }
-    Ok(objects)
 }

@@ -1,0 +1,77 @@
+//! The driver is replaced by its next version, with volumes, snapshots and attachments of the version before: they are known, usable and
+//! given back as if there had been one version all the time. The checks run where `--next-driver-command` names the next version.
+
+mod first_start;
+mod given_back;
+mod in_use;
+mod known;
+mod new_objects;
+pub mod proven;
+mod repeated;
+mod rolling;
+mod rules;
+mod used;
+mod way_back;
+
+use csi_harness::checks::registry::{Checks, Suite};
+use csi_harness::driver::Version;
+use csi_harness::lifecycle::memory::needs_memory;
+use csi_harness::prelude::*;
+use csi_nemesis::versions;
+use csi_ops::lifecycle::Lifecycle;
+use csi_ops::volume::TrackedVolume;
+
+use rules::UPGRADE_001;
+
+/// Every check of upgrades.
+pub const SUITE: Suite = Suite {
+    name: "upgrade",
+    checks: Checks::Declared(&[&[
+        &known::KNOWN,
+        &repeated::REPEATED,
+        &given_back::GIVEN_BACK,
+        &used::USED,
+        &in_use::IN_USE,
+        &new_objects::NEW_OBJECTS,
+        &first_start::FIRST_START,
+        &rolling::ROLLING,
+        &way_back::WAY_BACK,
+    ]]),
+    retired: &[],
+};
+
+/// The check runs where the user names a next version.
+const NEXT_VERSION: Need = Need::Configured(Setting::NextDriverCommand);
+
+/// Makes sure that the present version runs, and keeps its objects when it ends.
+///
+/// # Errors
+/// Skip if not.
+async fn begin(cx: &Cx) -> CheckResult {
+    needs_memory(versions::with_next_version(cx)?)?;
+    versions::begin_with_present(cx).await
+}
+
+/// Replaces the present version by the next one.
+///
+/// # Errors
+/// A violation if that does not answer.
+async fn upgrade(cx: &Cx) -> CheckResult {
+    versions::replace(cx, Version::Next).await.map(drop).map_err(|stop| stop.of(&UPGRADE_001))
+}
+
+/// Publishes a volume on the node, as far as the driver has steps for that.
+///
+/// # Errors
+/// A violation if the driver rejects one; skip where the tests do not see what is mounted.
+async fn publish(cx: &Cx, volume: NodeVolume) -> CheckResult<TrackedVolume> {
+    let mut volume = TrackedVolume::new(cx, volume);
+    for step in Lifecycle::of(cx).publication() {
+        let request = volume.request(cx, step).await?;
+        volume.record(request.send(cx).await.must("use a volume of the version before")?);
+    }
+    match cx.sees_published(&volume.target_path) {
+        true => Ok(volume),
+        false => Err(Stop::skip("these tests see nothing mounted where the driver publishes")),
+    }
+}
