@@ -247,7 +247,7 @@ impl<'a> Planned<'a> {
         version: Version,
         view: &View,
     ) -> Planned<'a> {
-        let registered = !(version.leaves_out_skipped() && instance.is_ruled_out(definition, storage));
+        let registered = instance.is_registered(definition, storage, version);
         let (plan, reason, by) = match instance.unmet_by(definition, storage, view) {
             None => (Verdict::Run, None, None),
             Some((Unmet::Depends(why), by)) => (Verdict::MayRun, Some(why), Some(by)),

@@ -71,8 +71,9 @@ fn an_older_version_has_fewer_tests_and_registers_those_that_it_skips() {
         assert_eq!(shown["kubernetes"], version);
         (shown["all"].as_u64().unwrap(), shown["registered"].as_u64().unwrap())
     };
-    let ((older, all_of_them), (newer, some)) = (numbers("1.34"), numbers("1.37"));
-    assert!(older < newer && all_of_them == older && some < newer, "{older} {newer} {some}");
+    let ((older, most), (newer, some)) = (numbers("1.34"), numbers("1.37"));
+    // Some suites are not upstream's, so that no version registers them.
+    assert!(older < newer && some < most && most < older, "{older} {most} {newer} {some}");
     check(&["e2e", "--plan", "--driver-definition", MOCK, "--kubernetes", "1.20"], 2, &["1.34, 1.35"]);
 }
 

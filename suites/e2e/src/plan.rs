@@ -155,6 +155,17 @@ impl Instance {
         (!unmet.is_empty()).then(|| unmet.swap_remove(certain))
     }
 
+    /// Returns whether e2e.test of a version has the test for a definition.
+    pub fn is_registered(
+        &self,
+        definition: &DriverDefinition,
+        storage: Option<&StorageClass>,
+        version: Version,
+    ) -> bool {
+        let is_left_out = version.leaves_out_skipped() && self.is_ruled_out(definition, storage);
+        !suites::NOT_UPSTREAMS.contains(&self.suite.name) && !is_left_out
+    }
+
     /// Returns whether the definition alone decides that the test is skipped.
     pub fn is_ruled_out(&self, definition: &DriverDefinition, storage: Option<&StorageClass>) -> bool {
         let view = View::default();

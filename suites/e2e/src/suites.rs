@@ -69,3 +69,12 @@ pub static ALL: &[&Suite] = &[
     &service_account_token::SUITE,
     &selinux_mount::DIFFERENT,
 ];
+
+/// Suites that e2e.test does not have for a definition: upstream has their tests for its driver in memory, or not at all.
+pub const NOT_UPSTREAMS: [&str; 5] = [
+    "volume-health",
+    "snapshot-topology",
+    "MutableCSINodeAllocatableCount",
+    "CSIServiceAccountToken",
+    "seLinuxMountDifferent",
+];

@@ -6,6 +6,7 @@ use csi_driver_definitions::{Capability, DriverDefinition};
 use csi_suite_e2e::cluster::Node;
 use csi_suite_e2e::emulated_cluster::EmulatedClusters;
 use csi_suite_e2e::plan::{Instance, instances};
+use csi_suite_e2e::suites::NOT_UPSTREAMS;
 use csi_suite_e2e::version::Version;
 use csi_suite_e2e::view::{Unmet, View};
 
@@ -139,6 +140,10 @@ fn the_definition_alone_rules_tests_out() {
     assert!(is_out(&definition, windows) && !is_out(&definition, store) && !is_out(&definition, selinux));
     definition.driver_info.supported_fs_type.clear();
     assert!(is_out(&definition, store));
+    for own in NOT_UPSTREAMS {
+        let test = all.iter().find(|one| one.suite.name == own).unwrap_or_else(|| panic!("no suite {own}"));
+        assert!(!test.is_registered(&definition, None, Version::V1_34), "{own}");
+    }
 }
 
 #[test]
