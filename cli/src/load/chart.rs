@@ -165,7 +165,9 @@ fn table(stage: &StageEntry) -> Chart {
         row.push(errors.join(", "));
         row
     };
-    let late = stage.cycles_due.map_or(0, |due| due.saturating_sub(stage.cycles_begun));
+    // The stage that creates volumes counts these, and has no life cycles.
+    let due = stage.cycles_due.filter(|_| stage.cycles_begun > 0);
+    let late = due.map_or(0, |due| due.saturating_sub(stage.cycles_begun));
     let late = if late > 0 { format!(", {late} were due and did not begin") } else { String::new() };
     Chart::Table {
         title: format!("{}: {:.1} s, {} life cycles{late}", stage.name, stage.seconds, stage.cycles_ended),
