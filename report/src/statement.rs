@@ -230,6 +230,7 @@ const AREAS: &[Area] = &[
     Area { name: "errors", checks: &["after-error/"], rules: &["AFTER-ERROR-"], needs: &[] },
     Area { name: "concurrency", checks: &["concurrency/"], rules: &[], needs: &[] },
     Area { name: "restarts", checks: &["restart/"], rules: &["RESTART-"], needs: &[] },
+    Area { name: "upgrades", checks: &["upgrade/"], rules: &["UPGRADE-"], needs: &[] },
     Area { name: "faults", checks: &["faults/"], rules: &["FAULT-"], needs: &[NODE] },
     Area { name: KUBERNETES, checks: &[], rules: &[], needs: &[] },
     Area { name: "growth", checks: &["growth/"], rules: &["GROWTH-"], needs: &[] },

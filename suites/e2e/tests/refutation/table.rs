@@ -351,6 +351,12 @@ pub(crate) static ROWS: &[Row] = &[
         "holds what was written after the call had returned",
     ),
     in_use(
+        Defect::GroupsOneByOne,
+        "takes the second member of a group snapshot a moment after the first one",
+        "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
+        "members of a group snapshot are of different moments",
+    ),
+    in_use(
         Defect::GroupBreaksFirst,
         "lets writes to the first volume of a group snapshot fail",
         "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
