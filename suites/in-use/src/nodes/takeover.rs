@@ -12,19 +12,26 @@ use super::rules::NODES_007;
 use crate::beside::InUse;
 use crate::insist::until_done;
 
-/// The last node that the user names, where a new volume can be used.
+/// Another node where a new volume of the first node can be used. Nodes that cannot reach it, as in another zone, are passed over.
 ///
 /// # Errors
-/// Skip if the driver rejects a call about a new volume there, or if the tests do not see it.
+/// Skip if the driver rejects a call about the volume on each of them, or if the tests do not see it.
 pub(super) async fn other_node(cx: &Cx) -> CheckResult<Cx> {
-    let there = cx.at_node(cx.target().nodes().len() - 1);
-    let trial = there.scope();
-    // A driver with topologies makes the volume for the first node, since that is the one that will have it.
-    let volume = cx.writable_volume().await?;
-    used_on(&trial, TrackedVolume::new(&trial, volume), "a new volume cannot be used on the other node")
-        .await?;
-    trial.undo().await?;
-    Ok(there)
+    let mut unusable = Stop::skip("there is no other node");
+    for node in (1..cx.target().nodes().len()).rev() {
+        let trial = cx.scope();
+        let volume = trial.writable_volume().await?;
+        let there = trial.at_node(node);
+        let refused = "a new volume cannot be used on another node";
+        let used = used_on(&there, TrackedVolume::new(&there, volume), refused).await;
+        trial.undo().await?;
+        match used {
+            Ok(_) => return Ok(cx.at_node(node)),
+            Err(stop @ (Stop::Skip(_) | Stop::Declined(..))) => unusable = stop,
+            Err(other) => return Err(other),
+        }
+    }
+    Err(unusable)
 }
 
 /// Attaches, stages and publishes a volume.
