@@ -179,7 +179,10 @@ fn reports_that_do_not_belong_together_are_refused() {
     refused(&changed("strict", "/shard/settings", json!(["run", "--strict"])), &["the settings", "--strict"]);
     refused(&changed("tool", "/tool/version", json!("9.0.0")), &["made by csi-sanity 9.0.0"]);
     refused(&changed("index", "/shard/index", json!(0)), &["there is no such shard"]);
-    refused(&changed("gone", "/checks", json!([])), &["tell of"]);
+    refused(
+        &changed("gone", "/checks", json!([])),
+        &["the reports contain 7 checks, and 13 others were to run"],
+    );
     refused(&changed("id", "/checks/0/id", json!("a\u{1b}[2J")), &["characters that no id has"]);
     let whole = directory.path().join("whole");
     check(&["--filter", "identity/", &report(&whole)], 0, &[]);
