@@ -189,7 +189,7 @@ struct Planned<'a> {
     plan: Verdict,
     /// Why it would be skipped, or what that depends on.
     reason: Option<String>,
-    /// Who decides about that.
+    /// The one that decides about that: the definition, the driver, the cluster or the machine.
     by: Option<SkippedBy>,
     /// True if e2e.test of this version has the test for this definition. Since 1.37, it has no tests that it would always skip.
     registered: bool,
@@ -232,7 +232,7 @@ struct PlanReport<'a> {
     skip: usize,
     /// Number of tests that e2e.test of this version has for this definition.
     registered: usize,
-    /// What the driver advertises and the definition leaves out; absent if the driver was not asked.
+    /// Capabilities that the driver advertises and the definition leaves out; absent if the driver was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     unused: Option<&'a [Unused]>,
     /// The tests that the terms choose, of the shard or of all.

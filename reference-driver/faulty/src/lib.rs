@@ -59,7 +59,7 @@ pub(crate) struct Faults {
     pub(crate) seen: Arc<Mutex<Seen>>,
     /// The calls in progress.
     pub(crate) calls: Arc<Calls>,
-    /// What the last process has not finished: the names of snapshots, the calls that move volumes, and the paths at which volumes were staged.
+    /// The work that the last process has not finished: names of snapshots, calls that move volumes, and paths at which volumes were staged.
     pub(crate) left_at_start: Arc<BTreeSet<String>>,
 }
 
@@ -124,7 +124,7 @@ pub fn routes_of_nodes(
     versioned_routes_of_nodes(driver, Arc::new(version), others)
 }
 
-/// The same services of one of two versions of the driver.
+/// The services of one of two versions of the driver.
 fn versioned_routes_of_nodes(
     driver: &HostpathDriver,
     version: Arc<Version>,

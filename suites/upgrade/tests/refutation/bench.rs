@@ -23,7 +23,7 @@ const STALL_MS: u64 = 10_000;
 /// Large enough for XFS.
 const VOLUME_BYTES: i64 = 320 << 20;
 
-/// How the driver keeps its volumes.
+/// The back end of the driver's volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
     Directories,
