@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use csi_report::{Comparison, Destination, Format, Stored, compare_each, history_page};
 use csi_suite_load::compare::Comparison as LoadComparison;
 use csi_suite_load::report::Report as LoadReport;
+use serde::Serialize;
 
 use crate::args::{CompareArgs, CompareFormat, FileArg};
 use crate::error::Error;
@@ -24,7 +25,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, Error> {
     let page = args.report.as_ref().map(page).transpose()?;
     let runs: Vec<Stored> = args.reports.iter().map(|path| Stored::load(path)).collect::<Result<_, _>>()?;
     let comparisons = compare_each(&runs, args.slower_than);
-    print(args.format, &comparisons)?;
+    print(args.format, &comparisons, Comparison::text, Comparison::markdown)?;
     if let Some(page) = page {
         let text = history_page(&runs, &comparisons, env!("CARGO_PKG_VERSION"));
         page.write(&text).map_err(|source| Error::Report { format: Format::Html.name(), source })?;
@@ -56,17 +57,7 @@ fn compare_loads(args: &CompareArgs, loads: Vec<Option<LoadReport>>) -> Result<E
         }
         comparisons.push(comparison);
     }
-    let mut out = io::stdout().lock();
-    match (args.format, &comparisons[..]) {
-        (CompareFormat::Json, [one]) => json(out, one)?,
-        (CompareFormat::Json, several) => json(out, &several)?,
-        (CompareFormat::Text, several) => {
-            several.iter().try_for_each(|one| out.write_all(one.text().as_bytes()))?
-        }
-        (CompareFormat::Md, several) => {
-            several.iter().try_for_each(|one| out.write_all(one.markdown().as_bytes()))?
-        }
-    }
+    print(args.format, &comparisons, LoadComparison::text, LoadComparison::markdown)?;
     Ok(comparisons.last().map_or(Exit::Success, exit_of))
 }
 
@@ -90,16 +81,21 @@ fn page(report: &FileArg<Format>) -> Result<Destination, Error> {
     Destination::open(&report.path).map_err(|source| Error::Report { format: Format::Html.name(), source })
 }
 
-fn print(format: CompareFormat, comparisons: &[Comparison]) -> Result<(), Error> {
+fn print<C: Serialize>(
+    format: CompareFormat,
+    comparisons: &[C],
+    text: impl Fn(&C) -> String,
+    markdown: impl Fn(&C) -> String,
+) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     match (format, comparisons) {
         (CompareFormat::Json, [one]) => json(out, one)?,
         (CompareFormat::Json, several) => json(out, &several)?,
         (CompareFormat::Text, several) => {
-            several.iter().try_for_each(|one| out.write_all(one.text().as_bytes()))?
+            several.iter().try_for_each(|one| out.write_all(text(one).as_bytes()))?
         }
         (CompareFormat::Md, several) => {
-            several.iter().try_for_each(|one| out.write_all(one.markdown().as_bytes()))?
+            several.iter().try_for_each(|one| out.write_all(markdown(one).as_bytes()))?
         }
     }
     Ok(())
