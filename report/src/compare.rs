@@ -540,7 +540,7 @@ mod tests {
 
     /// Older reports say by `reported_in` alone that a check shows a fault again.
     #[test]
-    fn a_fault_that_another_check_reports_from_now_on_is_not_fixed_nor_skipped() {
+    fn a_fault_reported_elsewhere_is_not_fixed() {
         let failed = report("a", &[("x", "failed")], 1);
         let mut led = report("a", &[("x", "skipped")], 1);
         led.checks[0].reported_in = Some("y".to_owned());

@@ -32,11 +32,11 @@ pub struct Conclusion {
 pub enum Concluded {
     /// The driver kept every rule that binds and was checked.
     Conforms,
-    /// As before, except for checks that are listed as known to fail.
+    /// The driver kept every rule that binds and was checked, except where checks are listed as known to fail.
     ConformsButForKnownFailures,
     /// A part of the checks was asked for: in that part, it conforms.
     ConformsInPart,
-    /// As before, except for checks that are listed as known to fail.
+    /// A part of the checks was asked for: in that part, it conforms, except where checks are listed as known to fail.
     ConformsInPartButForKnownFailures,
     /// It does, but a check passes although it is listed as known to fail.
     KnownFailingListOutOfDate,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_run_without_known_failures_conforms_and_no_more() {
+    fn only_a_whole_run_conforms() {
         let whole = selection(WHOLE, &[], true);
         assert_eq!(concluded(Verdict::Conforms, 0, &whole), ("conforms", "conforms".to_owned()));
         assert_eq!(

@@ -431,7 +431,7 @@ mod tests {
 
     /// Otherwise the statement would be "deviates, 1 of 1 passed", which no reader could explain.
     #[test]
-    fn a_deviation_that_a_check_of_another_area_found_is_listed_separately() {
+    fn deviations_found_elsewhere_are_listed_separately() {
         let checks = [
             check("controller/create-volume/one", "passed", "CTRL-CREATEVOL-001"),
             check("idempotency/create-volume", "failed", "CTRL-CREATEVOL-002"),

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_check_is_shown_with_how_far_it_is_and_what_is_waited_for() {
+    fn progress_shows_the_oldest_check_and_its_wait() {
         let mut progress = Progress::on(ProgressBar::hidden(), 9);
         let begun = progress.begun;
         assert_eq!(progress.message(begun), "");
