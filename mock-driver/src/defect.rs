@@ -112,7 +112,7 @@ named! {
     CreateVolumeForgetsUnderLoad, "create-volume-forgets-under-load", "some volumes that are made beside three others are forgotten";
     CreateVolumeStalls, "create-volume-stalls", "every hundredth CreateVolume takes two seconds";
     ListVolumesQuadratic, "list-volumes-quadratic", "the time of ListVolumes grows with the square of the number of volumes";
-    NodePublishSlowsDown, "node-publish-slows-down", "after 200 calls, each NodePublishVolume takes a quarter of a second longer";
+    NodePublishSlowsDown, "node-publish-slows-down", "once the driver has run for eleven seconds, each NodePublishVolume takes a quarter of a second longer";
 
     // GetPluginInfo.
     GetPluginInfoUnimplemented, "get-plugin-info-unimplemented", "GetPluginInfo answers UNIMPLEMENTED although it is mandatory or advertised";

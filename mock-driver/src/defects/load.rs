@@ -12,8 +12,9 @@ pub(crate) const HIDDEN_LIMIT: u32 = 200;
 /// One in this many calls stalls.
 const STALLS_EVERY: u32 = 100;
 const STALL: Duration = Duration::from_secs(2);
-/// The number of calls after which each one takes longer.
-const FAST_CALLS: u32 = 200;
+/// The time after the start of the driver during which calls are fast. A time rather than a number of calls, so that a slow machine, which
+/// makes fewer calls, does not hide the defect.
+const FAST: Duration = Duration::from_secs(11);
 const SLOWER: Duration = Duration::from_millis(250);
 /// The part of the time of a list that each pair of volumes takes.
 const OF_A_PAIR: Duration = Duration::from_micros(1);
@@ -31,7 +32,7 @@ pub(crate) async fn wait_under_load(driver: &MockDriver, method: &str) {
             if stalls { STALL } else { Duration::ZERO }
         }
         "NodePublishVolume" if driver.has(Defect::NodePublishSlowsDown) => {
-            if driver.next_number() < FAST_CALLS { Duration::ZERO } else { SLOWER }
+            if driver.started.elapsed() < FAST { Duration::ZERO } else { SLOWER }
         }
         "ListVolumes" if driver.has(Defect::ListVolumesQuadratic) => {
             let volumes = u32::try_from(driver.state().volumes.len()).unwrap_or(u32::MAX);

@@ -92,7 +92,7 @@ fn without_idle_rows(page: &str) -> String {
 }
 
 #[tokio::test]
-async fn each_requirement_has_a_row_and_those_that_were_looked_at_say_so() {
+async fn each_requirement_has_a_row() {
     let run = play(Detail::Quiet).await.journal;
     let page = Format::Html.render(&run);
     let row = |id: &str| {
@@ -109,7 +109,7 @@ async fn each_requirement_has_a_row_and_those_that_were_looked_at_say_so() {
 }
 
 #[tokio::test]
-async fn the_calls_of_a_failure_are_laid_out_and_the_accused_one_is_marked() {
+async fn the_accused_call_of_a_failure_is_marked() {
     let page = Format::Html.render(&play(Detail::Quiet).await.journal);
     let from = page.find("id=\"check-identity.probe.answers\"").unwrap();
     let article = page[from..].split("</article>").next().unwrap();

@@ -224,7 +224,7 @@ async fn secrets_appear_nowhere() {
 }
 
 #[test]
-fn leftovers_of_the_run_are_listed_in_full_and_others_in_short() {
+fn leftovers_of_other_runs_are_summed_up() {
     let leak =
         |ours| move |n| Leak { kind: "volume".to_owned(), id: format!("{ours}-{n}"), ours, check: None };
     let leaks = (0..50).map(leak(true)).chain((0..50).map(leak(false))).collect();

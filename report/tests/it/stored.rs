@@ -27,7 +27,7 @@ fn a_report_of_version_2_is_read() {
 }
 
 #[test]
-fn a_report_of_version_2_is_shown_with_the_numbers_of_its_checks() {
+fn a_report_of_version_2_is_shown() {
     let run = Run::load(before()).unwrap();
     let markdown = Format::Markdown.render(&run);
     assert!(markdown.contains("3 passed, 1 failed, 0 skipped."), "{markdown}");

@@ -146,9 +146,20 @@ impl Series {
         u32::try_from(self.done.max(1)).map_or(Duration::ZERO, |done| self.sum / done)
     }
 
-    /// The median time of a try in each part of the stage, and how many tries there were.
-    pub(crate) fn medians(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
-        self.windows.iter().map(|window| (Duration::from_micros(window.value_at_quantile(0.5)), window.len()))
+    /// The median times of tries, in the order of the stage. Parts of the stage are joined until they have so many tries, so that a driver that
+    /// hardly gets anything done is judged as well.
+    pub(crate) fn medians(&self, tries_min: u64) -> Vec<Duration> {
+        let mut medians = Vec::new();
+        let mut joined = histogram();
+        for window in &self.windows {
+            // Both have the same number of digits, and no limit.
+            let _ = joined.add(window);
+            if joined.len() >= tries_min {
+                medians.push(Duration::from_micros(joined.value_at_quantile(0.5)));
+                joined.reset();
+            }
+        }
+        medians
     }
 
     /// Adds the calls of a later stage.
@@ -413,6 +424,20 @@ mod tests {
         both.join(&series);
         assert_eq!((both.done, both.slices().len()), (128, 32));
         assert_eq!(both.percentile(50.0), series.percentile(50.0));
+    }
+
+    /// A driver that has become so slow that it answers once in a part of the stage would not be seen otherwise.
+    #[test]
+    fn parts_with_few_tries_are_joined() {
+        let window = |tries: u64, time: Duration| {
+            let mut window = histogram();
+            window.record_n(time.as_micros() as u64, tries).unwrap();
+            window
+        };
+        let windows = [(9, MS), (1, 50 * MS), (0, MS), (3, 50 * MS), (2, 90 * MS)];
+        let windows = windows.into_iter().map(|(tries, time)| window(tries, time)).collect();
+        let medians = Series { windows, ..Series::default() }.medians(4);
+        assert!(matches!(medians[..], [fast, slow] if fast < 2 * MS && slow > 49 * MS), "{medians:?}");
     }
 
     #[test]

@@ -220,20 +220,16 @@ impl Cost {
 
 /// The remark on an RPC whose calls become slower while the load stays the same.
 pub(crate) fn slower(stage: &StageRecord, rpc: &str, series: &Series) -> Option<Violation> {
-    let medians: Vec<f64> = series
-        .medians()
-        .filter(|(_, calls)| *calls >= CALLS_MIN)
-        .map(|(median, _)| median.as_secs_f64())
-        .collect();
+    let medians = series.medians(CALLS_MIN);
     if medians.len() < PARTS_MIN {
         return None;
     }
     let third = medians.len() / 3;
     let mut first = medians[..third].to_vec();
-    first.sort_by(f64::total_cmp);
+    first.sort();
     // One slow part at the end, as on a machine that was busy, is no trend.
-    let last = medians[medians.len() - third..].iter().copied().fold(f64::INFINITY, f64::min);
-    let (first, last) = (Duration::from_secs_f64(first[third / 2]), Duration::from_secs_f64(last));
+    let last = medians[medians.len() - third..].iter().copied().min()?;
+    let first = first[third / 2];
     (last >= first * SLOWER && last - first >= WORTH_A_WORD).then(|| {
         Violation::new(format!("{rpc} becomes slower while the load stays the same"))
             .of(&LOAD_006)

@@ -60,7 +60,7 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
         (
             "node-publish-slows-down",
             "smoke",
-            fast(20, 100.0),
+            Changes { callers: Some(32), volumes: Some(48), ..fast(20, 30.0) },
             ["LOAD-006", "NodePublishVolume becomes slower"],
         ),
         ("create-snapshot-keeps-thread", "snapshot-tree", short(10), ["LOAD-003", "thread"]),
