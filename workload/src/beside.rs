@@ -200,10 +200,10 @@ impl ObservedWorkload {
         }
     }
 
-    /// Waits until the workload fails. Returns true if it finds its file system read-only.
+    /// Waits until the workload fails. Returns true if it does so because its file system does not take writes any more.
     pub async fn meets_read_only(&self) -> bool {
         self.workload.until(self.stall_limit() + MARGIN, |log| !log.troubles().is_empty()).await;
-        self.trouble().is_some_and(|trouble| trouble.is_read_only())
+        self.trouble().is_some_and(|trouble| trouble.is_end_of_writing())
     }
 
     /// Ends a workload that has failed, without a judgement.

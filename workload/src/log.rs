@@ -60,6 +60,12 @@ impl Trouble {
         self.is_one_of(&[Errno::ROFS])
     }
 
+    /// Returns true if the kernel has ended all writing to the file system. An operation that was under way then fails with an I/O error, and
+    /// each one that begins later finds the file system read-only.
+    pub fn is_end_of_writing(&self) -> bool {
+        self.is_one_of(&[Errno::ROFS, Errno::IO])
+    }
+
     fn is_one_of(&self, errors: &[Errno]) -> bool {
         matches!(self, Trouble::Failed { errno: Some(errno), .. } if errors.iter().any(|one| one.raw_os_error() == *errno))
     }
@@ -205,6 +211,8 @@ mod tests {
             error: errno.to_string(),
         };
         assert!(failed(Errno::ROFS).is_read_only() && !failed(Errno::IO).is_read_only());
+        assert!([Errno::ROFS, Errno::IO].into_iter().all(|errno| failed(errno).is_end_of_writing()));
+        assert!(!failed(Errno::NOSPC).is_end_of_writing());
         let words = "the file system was writable, and has become read-only";
         assert!(failed(Errno::ROFS).to_string().ends_with(words));
         assert!(!failed(Errno::IO).to_string().contains(words));
