@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_have_the_keys_of_the_go_program_or_the_names_of_rpcs() {
+    fn secrets_are_keyed_by_rpc_or_as_in_the_go_program() {
         let yaml = file(
             "CreateVolumeSecret: {user: a, pin: 0123}\nControllerValidateVolumeCapabilitiesSecret: {user: b}\n\
              NodeExpandVolume: {user: c}\nListSnapshotsSecret:\n",

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_hears_of_it_each_second_and_a_log_each_half_a_minute() {
+    fn progress_each_second_or_each_half_minute_in_a_log() {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut log = Standing { begun, last: begun, is_terminal: false };

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_an_earlier_user_made_read_only_can_be_written_to() {
+    fn a_reused_device_is_writable_again() {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: needs root for loop devices");
             return;

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_device_is_at_its_end_and_not_before_its_beginning() {
+    fn a_part_of_a_device_ends_where_the_device_ends() {
         let range = |from, to, bytes| {
             let part = Part::of_device(Path::new("/dev/none"), from, to, bytes, stamp("v1"));
             (part.offset, part.bytes)

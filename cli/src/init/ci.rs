@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_the_driver_is_to_be_filled_in_where_the_configuration_does_not() {
+    fn driver_command__not_configured__left_to_fill_in() {
         for system in System::value_variants() {
             let commands = system.example().matches(COMMAND).count();
             let text = system.text(None, Some("exec ./seen"));

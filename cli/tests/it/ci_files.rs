@@ -99,7 +99,7 @@ fn no_file_sets_what_the_gate_does_not_read() {
 }
 
 #[test]
-fn the_action_passes_every_input_on_and_gives_what_the_gate_outputs() {
+fn the_action_passes_inputs_and_outputs_on() {
     let action = yaml("action.yml");
     let steps = action["runs"]["steps"].to_string();
     for input in action["inputs"].as_object().unwrap().keys() {
@@ -151,7 +151,7 @@ fn the_job_for_a_cluster_has_flags_that_exist_and_no_rights() {
 }
 
 #[test]
-fn the_jobs_for_shards_run_all_of_them_and_put_their_reports_together() {
+fn shard_jobs_run_all_shards_and_merge_reports() {
     let documents = documents("ci/kubernetes/shards.yaml");
     let [claim, job] = &documents[..] else { panic!("a claim and a Job") };
     let mut flags = arguments(job);
@@ -189,7 +189,7 @@ fn the_jobs_for_shards_run_all_of_them_and_put_their_reports_together() {
 }
 
 #[test]
-fn the_job_for_a_load_has_as_many_parts_as_it_says_and_each_has_a_share() {
+fn the_load_job_has_a_share_for_each_part() {
     let documents = documents("ci/kubernetes/load.yaml");
     let [claim, job, merge] = &documents[..] else {
         panic!("a claim, a Job for the parts, and one that merges")
@@ -223,7 +223,7 @@ fn the_job_for_a_load_has_as_many_parts_as_it_says_and_each_has_a_share() {
 }
 
 #[test]
-fn the_job_in_a_cluster_has_flags_that_exist_and_the_account_with_the_rights() {
+fn the_cluster_job_has_known_flags_and_its_account() {
     let job = yaml("ci/kubernetes/e2e-job.yaml");
     let mut flags = arguments(&job);
     let cluster = crate::cluster::Cluster::start(&[]);
@@ -261,7 +261,7 @@ fn the_guide_names_every_file_to_copy() {
 }
 
 #[test]
-fn workflows_pin_what_they_use_and_ask_for_no_rights_they_do_not_need() {
+fn workflows_pin_actions_and_have_few_permissions() {
     for path in files(&[".github/workflows"], &[".yml"]) {
         let text = fs::read_to_string(&path).unwrap();
         let workflow = &documents(&path)[0];

@@ -109,7 +109,7 @@ fn what_others_have_made_is_left_alone() {
 }
 
 #[test]
-fn what_was_left_in_drivers_that_are_gone_is_summed_up_and_can_be_forgotten() {
+fn leftovers_of_absent_drivers_can_be_forgotten() {
     let (place, here) = (Place::new(), slow());
     for _ in 0..5 {
         let gone = slow();

@@ -22,7 +22,7 @@ fn whoever_runs_it_is_told_first() {
 }
 
 #[test]
-fn as_root_what_is_missing_says_what_it_costs_and_how_to_mend_it() {
+fn as_root_missing_tools_are_named_with_a_remedy() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: needs root");
         return;

@@ -100,7 +100,7 @@ fn logs(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_the_driver_prints_is_kept_beside_a_report_or_if_something_failed() {
+fn driver_output_is_kept_beside_a_report_or_failure() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let endpoint = path("csi.sock");
@@ -160,7 +160,7 @@ fn a_driver_that_listens_already_is_not_started_beside() {
 }
 
 #[test]
-fn a_driver_that_never_starts_again_is_told_with_its_last_words_and_what_to_do() {
+fn driver_gone__its_last_lines_and_a_remedy_are_shown() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (endpoint, once) = (path("csi.sock"), path("once"));

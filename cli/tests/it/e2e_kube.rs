@@ -59,7 +59,7 @@ fn nodes_are_used_by_all_that_is_needed_for_it() {
 }
 
 #[test]
-fn a_way_to_a_cluster_that_is_wrong_is_told_with_its_file_and_context() {
+fn kubeconfig_errors_name_the_file_and_context() {
     let (code, printed) = ends(&["--cluster", "kube"]);
     assert_eq!(code, 2, "{printed}");
     assert!(printed.contains("--kubeconfig FILE"), "{printed}");

@@ -42,7 +42,7 @@ fn the_plan_is_for_programs_too() {
 }
 
 #[test]
-fn the_plan_names_what_the_driver_advertises_and_the_definition_leaves_out() {
+fn the_plan_names_abilities_missing_in_the_definition() {
     let driver = Driver::start(Config::default());
     let plan = ["e2e", "--plan", "--driver-definition", MOCK, "--endpoint", &driver.endpoint];
     let said = check(&[&plan[..], &["--format", "json"]].concat(), 0, &[]);
@@ -63,7 +63,7 @@ fn the_plan_names_what_the_driver_advertises_and_the_definition_leaves_out() {
 }
 
 #[test]
-fn an_older_version_has_fewer_tests_and_registers_those_that_it_skips() {
+fn an_older_version_registers_tests_that_it_skips() {
     let numbers = |version: &str| {
         let plan =
             ["e2e", "--plan", "--driver-definition", MOCK, "--format", "json", "--kubernetes", version];

@@ -125,7 +125,7 @@ fn usage_2_names_file_and_line() {
 }
 
 #[test]
-fn usage_2_for_a_report_that_cannot_be_written_before_anything_is_run() {
+fn an_unwritable_report_is_found_before_the_run() {
     check(
         &["--endpoint", "/does/not/exist", "--report", "json=/does/not/exist/r.json"],
         2,
@@ -141,7 +141,7 @@ fn nothing_selected_4() {
 }
 
 #[test]
-fn filter_terms_that_select_nothing_are_named_beside_others_that_do() {
+fn filter_terms_that_select_nothing_are_named() {
     let near = "did you mean identity/probe/ready";
     check(&["list", "--filter", "identity/probe,identity/probe/redy"], 4, &["identity/probe/redy", near]);
     check(&["list", "--filter", "req:ID-PROBE-999"], 4, &["no check tests a requirement ID-PROBE-999"]);

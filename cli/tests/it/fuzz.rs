@@ -68,7 +68,7 @@ fn a_finding_is_stored_and_sent_again() {
 }
 
 #[test]
-fn every_request_in_progress_when_the_driver_died_is_a_suspect() {
+fn requests_in_progress_at_a_death_are_suspects() {
     let folder = tempfile::tempdir().unwrap();
     let cases = folder.path().join("cases");
     let socket = folder.path().join("csi.sock");

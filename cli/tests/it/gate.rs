@@ -102,7 +102,7 @@ fn commands(stdout: &str) -> Vec<&str> {
 }
 
 #[test]
-fn in_every_system_the_gate_opens_for_a_driver_that_conforms_and_for_no_other() {
+fn the_gate_opens_only_for_a_conforming_driver() {
     let systems: [(&str, Environment<'_>, &str); 4] = [
         ("GitLab", &[("CI", "true"), ("GITLAB_CI", "true")], "csi-sanity-report"),
         (
@@ -206,7 +206,7 @@ fn what_is_known_to_fail_lets_the_gate_open_until_it_passes() {
 }
 
 #[test]
-fn a_list_that_matches_nothing_is_told_although_there_is_no_report() {
+fn a_list_that_matches_nothing_is_an_error() {
     let mut job = Job::on_github(&[]).driver(RIGHT).known_failing("no/such/check # gone\n");
     fs::create_dir(job.path("csi-sanity-report")).unwrap();
     fs::write(job.path("csi-sanity-report/junit_csi-sanity.xml"), "of an earlier run").unwrap();
@@ -354,7 +354,7 @@ fn a_program_that_crashes_opens_no_gate() {
 }
 
 #[test]
-fn a_report_that_is_too_long_for_the_page_of_github_is_named_there() {
+fn a_report_too_long_for_github_is_named_there() {
     let mut job = Job::on_github(&[("CSI_SANITY_BIN", "./program"), ("CSI_SANITY_ENDPOINT", "/s")]);
     program(
         &job,

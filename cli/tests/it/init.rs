@@ -93,7 +93,7 @@ fn what_the_driver_lacks_is_not_promised() {
 }
 
 #[test]
-fn a_parameter_that_is_missing_is_told_and_one_that_is_given_goes_into_the_files() {
+fn init_names_missing_parameters_and_writes_others() {
     let required_parameters = BTreeMap::from([("pool".to_owned(), "a: \"b\"".to_owned())]);
     let driver = Driver::start(Config { required_parameters, ..Config::default() });
     let said = init(&driver, 3, &[]);

@@ -106,7 +106,7 @@ const LISTS: &str =
     "name: lists\nvolumes: 200\ncallers: 2\nmix: {list: 3, volume: 1}\nstages:\n- {hold: 2s}\n";
 
 #[test]
-fn a_driver_that_is_slower_than_another_one_fails_by_a_limit_on_the_change() {
+fn a_slower_driver_fails_a_limit_on_the_change() {
     let driver = Driver::start(Config::default());
     let file = driver.directory().join("lists.yaml");
     fs::write(&file, LISTS).unwrap();

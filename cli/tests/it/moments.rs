@@ -211,7 +211,7 @@ fn summary(ended: &[Ended]) -> String {
 
 /// `INTERRUPT_MOMENTS=30` tries so many.
 #[test]
-fn cleanup_leaves_nothing_of_a_run_that_was_ended_at_any_moment() {
+fn cleanup_leaves_nothing_of_a_killed_run() {
     let moments = moments(USUAL_MOMENTS);
     // Those of the usual run are spread over signals and suites.
     let step = (SIGNALS.len() * SUITES.len()) as u64 / USUAL_MOMENTS + 1;
@@ -227,7 +227,7 @@ fn cleanup_leaves_nothing_of_a_run_that_was_ended_at_any_moment() {
 
 /// The same where there are real mounts, loop devices and pods.
 #[test]
-fn cleanup_leaves_nothing_of_a_run_with_mounts_that_was_ended_at_any_moment() {
+fn cleanup_leaves_nothing_of_a_killed_run_with_mounts() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: needs root for mounts and loop devices");
         return;

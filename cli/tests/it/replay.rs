@@ -26,7 +26,7 @@ fn a_case_is_stored_run_again_and_printed() {
 }
 
 #[test]
-fn what_failed_before_is_tried_first_and_said_to_be_fixed_or_not() {
+fn stored_failures_are_played_first() {
     let folder = tempfile::tempdir().unwrap();
     let cases = folder.path().to_str().unwrap();
     let defect = ["--mock-defect", "create-volume-forgets-names"];
@@ -55,7 +55,7 @@ fn what_is_no_case_is_named() {
 }
 
 #[test]
-fn a_case_in_which_the_driver_was_ended_is_replayed_with_that_end() {
+fn a_kill_is_part_of_a_stored_case() {
     let folder = tempfile::tempdir().unwrap();
     let cases = folder.path().to_str().unwrap();
     let defect = ["--mock-defect", "restart-forgets-last-write"];

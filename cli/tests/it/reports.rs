@@ -39,7 +39,7 @@ fn a_report_on_the_standard_output_is_alone_there() {
 }
 
 #[test]
-fn a_full_disk_is_told_with_file_and_flag_and_spares_the_other_reports() {
+fn a_full_disk_names_its_report_and_spares_others() {
     let directory = tempfile::tempdir().unwrap();
     let md = directory.path().join("r.md");
     let flag = format!("md={}", md.display());
@@ -49,7 +49,7 @@ fn a_full_disk_is_told_with_file_and_flag_and_spares_the_other_reports() {
 }
 
 #[test]
-fn junit_has_times_and_ids_and_on_demand_the_names_of_the_go_program() {
+fn junit_has_times_ids_and_names_of_the_go_program() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("r.xml");
     let report = format!("junit={}", path.display());
@@ -175,7 +175,7 @@ fn the_command_line_of_the_go_program_runs_with_its_files() {
 }
 
 #[test]
-fn a_secret_that_the_driver_sends_back_is_reported_and_in_no_report() {
+fn a_secret_sent_back_is_reported_without_its_text() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("driver.yaml");
     let defects = vec![Defect::CreateVolumeContextHoldsSecrets, Defect::SecretsInErrors];

@@ -130,7 +130,7 @@ fn what_a_killed_run_has_made_in_the_driver_is_undone() {
 }
 
 #[test]
-fn a_driver_that_is_not_behind_any_sidecar_is_told_with_the_reason() {
+fn a_driver_without_sidecars_is_named_with_the_reason() {
     let driver = Driver::start(Config::default());
     let cluster = Cluster::with_pods(&objects(driver.directory()), driver.directory().join("nobody.sock"));
     let scratch = tempfile::tempdir().unwrap();

@@ -97,7 +97,7 @@ fn defects_and_what_a_pattern_means_are_told() {
 
 /// Clap shows the comment of a subcommand, and none of its arguments' struct.
 #[test]
-fn the_long_help_of_a_command_says_more_than_the_list_of_commands() {
+fn long_help_says_more_than_the_list_of_commands() {
     for (command, text) in [
         ("faults", "Durable data must survive"),
         ("fuzz", "with fields missing, doubled, huge"),

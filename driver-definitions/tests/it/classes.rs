@@ -73,7 +73,7 @@ fn a_class_from_a_file() {
 }
 
 #[test]
-fn a_topology_term_with_several_keys_has_a_segment_for_each_value_of_the_first() {
+fn topology_terms_become_segments_by_their_first_key() {
     let rack = "  - key: rack\n    values: [r1, r2]\n- matchLabelExpressions: []\n";
     let written = with(FROM_FILE, "class.yaml", &format!("{FULL}{rack}"));
     let class = written.load().unwrap().storage_class().unwrap().unwrap();

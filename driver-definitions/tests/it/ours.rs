@@ -27,7 +27,7 @@ fn each_loads_without_a_warning() {
 }
 
 #[test]
-fn each_lets_the_tests_of_reading_and_writing_write_a_file_that_fits() {
+fn definitions_have_room_for_the_test_files() {
     for path in definitions() {
         let info = DriverDefinition::load(&path).unwrap().definition.driver_info;
         let sizes = 1 << 20..=100 << 20;
@@ -46,7 +46,7 @@ fn each_file_of_classes_is_named_by_a_definition() {
 }
 
 #[test]
-fn each_has_the_classes_that_it_names_or_says_that_they_are_in_a_cluster() {
+fn definitions_have_the_classes_that_they_name() {
     for path in definitions() {
         let loaded = DriverDefinition::load(&path).unwrap();
         assert!(loaded.definition.storage_class.source().is_some(), "{}", path.display());

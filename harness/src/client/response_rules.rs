@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_by_an_illegal_request_proves_nothing_about_sizes_later() {
+    fn illegal_requests_prove_nothing_about_sizes() {
         let named = |name: String| v1::CreateVolumeRequest { name, ..Default::default() };
         let mount = v1::volume_capability::MountVolume { fs_type: "f".repeat(129), ..Default::default() };
         let of_odd_type = v1::CreateVolumeRequest {
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configured_secret_is_found_in_each_form_unless_the_caller_says_it_openly() {
+    fn secrets_are_found_in_each_form_unless_public() {
         let value = "k7Q2mZ9xT4vB";
         let secret = crate::config::Secret([("key".to_owned(), value.to_owned())].into());
         let secrets = [("CreateVolume".to_owned(), secret)].into();

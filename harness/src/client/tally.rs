@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_failures_alike_is_kept_until_one_call_succeeds() {
+    fn the_first_of_equal_failures_is_kept() {
         let (tally, rpc) = (Tally::default(), v1::ProbeRequest::RPC);
         let refused = |code| {
             Answer::<()>::Refused(crate::client::answer::Refused {

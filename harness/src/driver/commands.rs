@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_are_seen_while_somebody_watches_and_do_what_they_are_for() {
+    async fn watched_calls_are_seen_and_still_take_effect() {
         let commands = CommandPath::make().unwrap();
         let odd = ["--format=%F", "--", "/", "a b\n'\""];
         assert_eq!(stat(&commands, &odd), "directory\n");
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_is_broken_when_it_is_called_so_often_and_until_it_is_healed() {
+    async fn commands_break_at_a_count_and_until_healed() {
         let commands = CommandPath::make().unwrap();
         let watch = commands.watch_all().await.unwrap();
         let run = || {

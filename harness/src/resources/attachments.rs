@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_and_mapped_devices_are_seen_by_the_names_that_the_driver_gave_them() {
+    fn sessions_and_mapped_devices_are_seen_by_name() {
         let sys = sys(&[
             ("class/iscsi_session/session3/targetname", "iqn.2003-01.org.example:vol-1"),
             ("class/nvme/nvme0/transport", "pcie"),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_shows_the_directories_of_its_command_line_and_of_its_open_files() {
+    fn a_process_shows_its_directories() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let [state, sockets, open] = ["state", "sockets", "open"].map(|name| root.join(name));

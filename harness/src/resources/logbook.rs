@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_of_a_run_that_is_over_has_what_is_left_and_nothing_else() {
+    fn the_file_of_a_run_holds_only_what_is_left() {
         let run = RunOf { endpoints: vec!["unix:///csi.sock".to_owned()], driver_ends_too: false };
         let logbook = Logbook::begin(run.clone()).unwrap();
         let (path, directory) = (logbook.path.clone(), tempfile::tempdir().unwrap());

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_states_of_each_check_are_kept_and_the_others_deleted_without_end() {
+    fn the_first_states_of_each_check_are_kept() {
         let root = tempfile::tempdir().expect("a directory");
         let state = root.path().join("state");
         fs::create_dir(&state).expect("a directory");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_before_the_run_is_kept_however_many_others_are() {
+    fn states_from_before_the_run_are_kept() {
         let root = tempfile::tempdir().expect("a directory");
         let state = root.path().join("state");
         fs::create_dir(&state).expect("a directory");

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_reported_by_one_check_and_free_again_if_it_does_not() {
+    fn a_fault_not_reported_is_free_again() {
         let faults = Faults::default();
         let (one, two) = (Claim::of("one"), Claim::of("two"));
         assert_eq!(faults.claim(&fault("a"), &one), Ok(()));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_gives_way_to_an_earlier_check_and_one_by_chance_to_any_that_is_not() {
+    fn an_earlier_or_certain_check_takes_the_claim() {
         let faults = Faults::default();
         faults.run_next(["first", "second"].map(str::to_owned));
         let (first, second) = (Claim::of("first"), Claim::of("second"));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_stands_for_what_it_asks_for_unless_that_is_several_things() {
+    fn a_rule_with_one_subject_stands_for_it() {
         let faults = Faults::default();
         for rule in
             [&req::CTRL_EXPAND_011, &req::CTRL_CREATEVOL_002, &req::NODE_PUBLISH_027, &req::GEN_ERR_001]

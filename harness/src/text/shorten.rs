@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_text_the_beginning_the_end_and_the_length_are_left() {
+    fn a_long_text_keeps_its_ends_and_its_length() {
         let text = format!("begin{}end", "ü".repeat(65_600));
         let short = shortened(&text);
         assert!(short.starts_with("begin") && short.ends_with("end"), "{short}");

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn of_calls_at_the_same_time_none_alone_is_said_to_have_been_fatal() {
+    fn no_single_one_of_concurrent_calls_is_called_fatal() {
         let broke = || Answer::Unknown(NoAnswer::Broken("it broke".to_owned()));
         let late = || Answer::Unknown(NoAnswer::Timeout(Duration::ZERO));
         let calls = [

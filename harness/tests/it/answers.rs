@@ -232,7 +232,7 @@ check! {
 
 /// On a busy machine the time is up before the driver was asked twice.
 #[tokio::test]
-async fn a_driver_that_settles_is_asked_often_enough_however_short_the_time_is() {
+async fn a_settling_driver_is_asked_often_in_a_short_time() {
     let mut config = config();
     config.time_limits.settle_ms = Some(1);
     let ran = Bench::start(Default::default(), config).await.run(&[&FIFTH_LOOK]).await;

@@ -170,7 +170,7 @@ async fn a_failure_that_does_not_come_again_is_flaky_and_warns() {
 }
 
 #[tokio::test]
-async fn a_flaky_failure_counts_where_it_proves_damage_or_the_user_says_so() {
+async fn flaky_failures_count_for_damage_or_by_flag() {
     let lost = ran(config(), "", &[&LOSES_ONCE]).await;
     assert_eq!(lost.outcome(&LOSES_ONCE).kind(), OutcomeKind::Flaky);
     assert_eq!(lost.summary.verdict(), Verdict::Deviates);

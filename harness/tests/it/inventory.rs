@@ -94,7 +94,7 @@ check! {
 }
 
 #[tokio::test]
-async fn where_nobody_else_makes_anything_what_a_refused_call_leaves_is_found_with_the_check() {
+async fn leftovers_of_rejected_calls_are_found_alone() {
     let mock = || with(Defect::CreateVolumeLeaksOnError);
     let found = leaks(mock(), config(), &[&IS_REFUSED]).await;
     assert_eq!(kinds(&found), [("volume", false)]);
@@ -134,7 +134,7 @@ check! {
 }
 
 #[tokio::test]
-async fn what_is_left_by_one_of_many_is_not_put_down_to_the_next_check() {
+async fn leftovers_of_parallel_checks_blame_no_later_check() {
     let config = Config { exclusive: true, ..config() };
     let found =
         leaks(with(Defect::CreateVolumeLeaksOnError), config, &[&IS_REFUSED_BESIDE_OTHERS, &IS_CLEAN]).await;

@@ -119,7 +119,7 @@ async fn refused(method: &str, times: u32, checks: &[&'static Check], jobs: usiz
 }
 
 #[tokio::test]
-async fn an_error_beside_other_checks_that_does_not_come_again_alone_is_no_failure_by_another_rule() {
+async fn an_error_under_load_alone_is_no_other_failure() {
     for (method, check) in
         [("CreateSnapshot", &TAKES_ODD), ("CreateSnapshot", &REFUSES_ODD), ("CreateVolume", &TAKES_ODD)]
     {
@@ -443,7 +443,7 @@ async fn a_fault_is_reported_where_the_report_is_full() {
 
 /// Two checks run at the same time and meet one fault. Time does not decide which of them fails.
 #[tokio::test]
-async fn a_fault_is_reported_by_the_first_check_of_the_run_that_meets_it() {
+async fn a_fault_is_reported_by_the_first_check() {
     let mut bench = Bench::start(csi_mock_driver::Config::default(), config()).await;
     bench.options.registry = Registry::new([SUITE]);
     bench.options.jobs = 2;

@@ -154,7 +154,7 @@ async fn the_path_that_is_printed_counts() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_make_a_path_keeps_the_check_from_judging() {
+async fn a_path_command_that_fails_is_inconclusive() {
     for (script, expected) in [
         ("exit 3", "create-staging"),
         ("exit 3", "failed: exit status: 3"),

@@ -151,7 +151,7 @@ async fn a_second_driver_that_finds_the_first_one_leaves_it_alone() {
 }
 
 #[tokio::test]
-async fn a_second_driver_that_takes_the_socket_is_the_one_that_is_left() {
+async fn a_second_driver_may_take_the_socket() {
     let mock = Mock::new("");
     let command = mock.config.driver_command.clone().expect("there is one");
     let driver = Driver::child(&format!("rm -f '{}'; {command}", mock.socket().display()), None, None);
@@ -190,7 +190,7 @@ async fn how_long_a_driver_may_be_away_follows_from_its_starts() {
 }
 
 #[tokio::test]
-async fn a_driver_that_only_needs_longer_than_the_user_gives_it_is_not_blamed() {
+async fn a_driver_slower_than_the_limit_is_not_blamed() {
     let (_mock, driver, target) = with_another_start("sleep 1000", Some(100)).await;
     driver.kill().await.expect("it can be killed");
     let away = target.bring_back().await.expect_err("it sleeps");
@@ -263,7 +263,7 @@ async fn goes_on(pid: &str) {
 }
 
 #[tokio::test]
-async fn all_processes_of_a_frozen_driver_stand_still_until_it_is_thawed() {
+async fn a_frozen_driver_stands_still_with_its_children() {
     let directory = tempfile::tempdir().expect("a directory");
     let pid = directory.path().join("pid");
     let command = format!("sleep 1000 & echo $! > {}; exec sleep 1000", pid.display());
@@ -374,7 +374,7 @@ async fn a_driver_elsewhere_is_reached_by_a_command() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_is_named_with_what_it_should_have_done() {
+async fn a_path_command_that_fails_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let driver = restart_command(&directory, "kill");
     let error = driver.kill().await.expect_err("the command fails").to_string();

@@ -193,7 +193,7 @@ async fn an_end_on_purpose_is_no_crash() {
 }
 
 #[tokio::test]
-async fn a_driver_left_dead_is_brought_back_before_anything_is_undone() {
+async fn a_dead_driver_is_started_before_undoing() {
     let (driver, config) = in_process(Default::default());
     let ran = ran(driver, config, &[&LEAVES_IT_DEAD, &NEIGHBOUR]).await;
     let Outcome::Broken(why) = ran.outcome(&LEAVES_IT_DEAD) else { panic!("{:?}", ran.outcomes) };
@@ -235,7 +235,7 @@ check! {
 /// Those that are not run any more name the check whose end the driver did not come back from; what judges the run by what was
 /// seen of it still does.
 #[tokio::test]
-async fn a_driver_that_stays_away_is_missed_since_the_check_that_ended_it() {
+async fn a_missing_driver_names_the_check_that_ended_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
     let mut config = config();

@@ -139,7 +139,7 @@ fn failed(ran: &Ran) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_shared_ids_explain_is_the_fault_of_the_check_that_judges_ids() {
+async fn failures_by_shared_ids_count_once() {
     let ran = ran(ALL).await;
     let Outcome::SameFault(same) = ran.outcome(&KEEPS) else { panic!("{:?}", ran.outcomes) };
     assert_eq!(same.sentence(), "the same fault as in shared-ids/differ: they share an id");
@@ -152,7 +152,7 @@ async fn what_shared_ids_explain_is_the_fault_of_the_check_that_judges_ids() {
 }
 
 #[tokio::test]
-async fn without_the_check_that_judges_ids_each_check_reports_what_it_sees() {
+async fn shared_ids_without_their_check_are_reported() {
     let ran = ran(&[&KEEPS]).await;
     assert!(matches!(ran.outcome(&KEEPS), Outcome::Failed(_)), "{:?}", ran.outcomes);
 }

@@ -163,7 +163,7 @@ check! {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_was_asked_for_again_goes_after_what_was_made_from_it() {
+async fn a_repeated_snapshot_is_deleted_after_its_copies() {
     let mock = csi_mock_driver::Config { quirks: vec![Quirk::CopiesPinSnapshots], ..Default::default() };
     let ran = Bench::start(mock, config()).await.run(&[&AGAIN]).await;
     assert_eq!(ran.outcome(&AGAIN), &Outcome::Passed);
@@ -233,7 +233,7 @@ async fn after_a_call_without_an_answer() {
 
 /// Of checks that one failure keeps from judging, each says where that began.
 #[tokio::test]
-async fn what_is_inconclusive_names_the_check_in_which_the_failures_began() {
+async fn inconclusive_checks_name_the_first_failing_one() {
     let mut mock = csi_mock_driver::Config::default();
     mock.fail.insert("CreateVolume".parse().unwrap(), "INTERNAL:100000".parse().unwrap());
     let mut bench = Bench::start(mock, config()).await;
@@ -348,7 +348,7 @@ check! {
 
 /// Before, it was inconclusive where the harness had undone it, and passed where the check had.
 #[tokio::test]
-async fn as_root_a_mount_that_stays_though_its_undoing_was_ok_fails_the_first_check_that_meets_it() {
+async fn as_root_a_mount_left_after_ok_fails_its_check() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: needs root to mount");
         return;
@@ -386,7 +386,7 @@ check! {
 
 /// Before, the check was inconclusive, and the attachment to such a node was listed as left behind.
 #[tokio::test]
-async fn what_only_a_rejected_call_would_have_made_is_not_left_behind() {
+async fn objects_of_rejected_calls_are_not_left_behind() {
     let mut mock = csi_mock_driver::Config::default();
     for rpc in ["ControllerPublishVolume", "ControllerUnpublishVolume"] {
         mock.fail.insert(rpc.parse().unwrap(), "INTERNAL:100000".parse().unwrap());

@@ -151,7 +151,7 @@ async fn levels_decide() {
 }
 
 #[tokio::test]
-async fn a_story_has_rule_expectation_calls_and_the_command_that_repeats_it() {
+async fn a_story_has_rule_calls_and_repeat_command() {
     let stories = ran(Profile::Csi, "").await.stories;
     for part in [
         "CTRL-CREATEVOL-010 (MUST)",

@@ -78,14 +78,14 @@ async fn a_check_takes_as_many_as_there_are() {
 }
 
 #[tokio::test]
-async fn checks_that_take_several_do_not_wait_for_each_other_for_ever() {
+async fn checks_that_take_several_volumes_do_not_deadlock() {
     let checks = [&TAKES_TWO, &TAKES_TWO_AS_WELL, &TAKES_ONE];
     let ran = ran(&[("a", None), ("b", None)], &checks).await;
     assert!(ran.outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Passed), "{:?}", ran.outcomes);
 }
 
 #[tokio::test]
-async fn one_that_wants_more_than_there_are_is_skipped_and_spoils_nothing() {
+async fn a_check_that_wants_too_many_volumes_is_skipped() {
     let checks = [&TAKES_TWO, &TAKES_ONE];
     for volumes in [&[("a", None)][..], &[("a", Some(AccessType::Mount)), ("b", Some(AccessType::Block))]] {
         let ran = ran(volumes, &checks).await;

@@ -26,7 +26,7 @@ async fn ready(cx: &Cx, operation: Operation) -> TrackedVolume {
 }
 
 #[tokio::test]
-async fn a_correct_driver_does_what_is_right_and_rejects_what_is_malformed() {
+async fn a_correct_driver_rejects_only_malformed_requests() {
     let dir = tempfile::tempdir().unwrap();
     let endpoint = Endpoint::Unix(dir.path().join("csi.sock"));
     let driver = MockDriver::new(Default::default()).unwrap();

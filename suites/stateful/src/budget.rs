@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_many_tries_would_have_shown_is_a_third_of_their_number() {
+    fn the_rarest_fault_that_tries_would_have_shown() {
         for tries in 0..5 {
             assert_eq!(rarest(tries), None, "a coin falls on one side four times with a probability of 6 %");
         }

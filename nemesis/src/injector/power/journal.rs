@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_as_before_where_nothing_survives_and_can_be_had_back() {
+    fn a_power_loss_can_be_undone() {
         let dir = tempdir().unwrap();
         let (mut tree, mut journal, _) = replaced(dir.path());
         let lost = journal.lose(&mut tree, |_| false, false).unwrap();
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_leaves_the_same_until_something_was_written_on_or_made_durable() {
+    fn a_loss_changes_only_with_new_or_durable_writes() {
         let dir = tempdir().unwrap();
         let (tree, mut journal, node) = replaced(dir.path());
         let keeps = |journal: &Journal, kept: &[usize]| journal.pending().after(&Way::These(kept.to_vec()));

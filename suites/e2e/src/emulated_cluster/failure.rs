@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_rpc_that_fails_for_longer_than_any_test_waits_is_believed() {
+    async fn an_rpc_that_keeps_failing_ends_the_wait() {
         let (streaks, no) = (Streaks::default(), failure(Code::Internal));
         let fails_for = async |limit: Duration| {
             let until = Instant::now() + limit;

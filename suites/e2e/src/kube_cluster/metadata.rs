@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_to_let_in_blames_nobody_and_a_refusal_to_tell_blames_the_driver() {
+    fn a_rejected_token_blames_no_driver() {
         let service =
             MetadataService { address: "a.b:1".to_owned(), audience: String::new(), authority: Vec::new() };
         let stop = |code| failed(&service, &tonic::Status::new(code, "why"));

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_is_where_all_have_the_volume_or_the_privileged_one() {
+    fn the_driver_s_container_is_recognised() {
         let at = |others: &[(&str, bool)]| read(&pod(others)).directories.map(|[driver, _]| driver);
         assert_eq!(at(&[("/csi", false), ("/csi", true)]), Ok("/csi".into()));
         assert_eq!(at(&[("/registration", false), ("/plugin", true)]), Ok("/plugin".into()));

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_beside_the_drivers_are_its_own_unless_they_register_another() {
+    fn pods_of_another_driver_are_not_its_own() {
         let mut beside = pod();
         beside["spec"]["containers"][0]["args"] = json!([]);
         assert!(!sidecars(&[beside.clone()], "d.example")[0].is_drivers);

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_has_all_bytes_and_a_file_system_of_its_own_more_than_before() {
+    fn room_after_expansion__device_and_file_system() {
         let needed = |bytes, is_own, block| Extent { bytes, is_own }.needed_bytes(block, 2000);
         assert_eq!(needed(1000, true, true), 2000);
         assert_eq!(needed(900, true, false), 901);

@@ -38,7 +38,7 @@ fn skipped(instance: &Instance, definition: &DriverDefinition, nodes: usize) -> 
 }
 
 #[test]
-fn there_are_as_many_of_each_suite_as_upstream_has_within_reach_of_a_definition() {
+fn each_suite_has_as_many_tests_as_upstream() {
     let mut counts = BTreeMap::new();
     for instance in instances(&everything(), Version::default()) {
         *counts.entry(instance.suite.name).or_insert(0) += 1;
@@ -174,7 +174,7 @@ fn what_a_driver_lacks_is_the_reason_of_a_skip() {
 }
 
 #[test]
-fn the_plan_knows_what_a_cluster_that_is_played_never_has_and_what_only_the_driver_knows() {
+fn the_plan_says_what_the_emulated_cluster_lacks() {
     let definition = everything();
     let all = instances(&definition, Version::default());
     let unmet = |id: &str| find(&all, id).unmet(&definition, None, &EmulatedClusters::view(2));

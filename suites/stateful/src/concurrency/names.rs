@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_round_has_no_delay_and_later_ones_have_each_of_eight() {
+    fn later_rounds_have_each_of_eight_delays() {
         let all = |round| (0..LANES).map(move |lane| stagger(round, lane).as_millis());
         assert!(all(0).all(|delay_ms| delay_ms == 0));
         assert_eq!(all(1).chain(all(2)).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 128]);

@@ -62,7 +62,7 @@ fn a_known_fault_hides_no_other_one_in_the_same_answer() {
 /// The model keeps one object for each name. A driver that wrongly gives a taken name to a second one has two, of which the model
 /// held one: the other was never deleted.
 #[test]
-fn a_second_object_under_one_name_is_not_taken_for_a_deleted_one() {
+fn a_second_snapshot_of_a_name_is_no_deleted_one() {
     let first = || cut_ok(snapshot_facts(s(1), v(1)));
     let other = Name::snapshot(0).id(1);
     let second = || cut_ok(snapshot_facts(other, v(2)));

@@ -341,7 +341,7 @@ async fn run_printed(defects: Vec<Defect>) -> Result<(), tokio::task::JoinError>
 }
 
 #[tokio::test]
-async fn printed_rust_passes_on_a_right_driver_and_fails_on_a_wrong_one() {
+async fn printed_rust_fails_only_on_a_wrong_driver() {
     assert!(run_printed(Vec::new()).await.is_ok());
     let error = run_printed(vec![Defect::CreateVolumeIgnoresSizeConflict]).await.unwrap_err();
     assert!(error.is_panic());

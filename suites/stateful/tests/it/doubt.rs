@@ -85,7 +85,7 @@ fn an_attachment_may_be_there_until_the_opposite_call_is_done() {
 }
 
 #[test]
-fn the_opposite_call_settles_nothing_that_was_still_under_way_when_it_began() {
+fn an_opposite_call_settles_no_pending_call() {
     let mut story = Story::of_a_volume();
     let detached = Span::default();
     story.right(attach(v(1), N1), Answer::Unknown);
@@ -122,7 +122,7 @@ fn a_size_is_in_doubt_until_it_is_reported() {
 }
 
 #[test]
-fn a_driver_that_says_it_is_busy_may_be_only_while_something_is_pending() {
+fn aborted_is_right_only_while_a_call_is_pending() {
     let mut story = Story::of_a_volume();
     let for_ever = Answer::PutOff(Code::Aborted);
     story.judges(create(v(1), wanted()), [(for_ever.clone(), "CTRL-CREATEVOL-002")]);

@@ -119,7 +119,7 @@ fn every_mistake_is_found_and_shrinks_to_a_few_calls() {
 }
 
 #[test]
-fn every_verb_is_generated_where_the_driver_has_it_and_nowhere_else() {
+fn verbs_are_generated_by_capability() {
     let mut runner = runner(1, 4);
     let mut seen: Vec<&str> = Vec::new();
     for _ in 0..60 {
@@ -147,7 +147,7 @@ fn every_verb_is_generated_where_the_driver_has_it_and_nowhere_else() {
 }
 
 #[test]
-fn every_kind_of_size_is_asked_for_and_most_of_all_what_can_be_had() {
+fn possible_sizes_are_asked_for_most() {
     let known = Size::at_least(profile().size_bytes);
     let mut runner = runner(1, 5);
     let mut sizes: Vec<Size> = Vec::new();

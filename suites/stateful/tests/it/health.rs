@@ -55,7 +55,7 @@ fn a_deleted_volume_has_no_health_after_a_while() {
 }
 
 #[test]
-fn a_list_need_not_have_a_volume_but_has_to_lead_to_all_its_entries() {
+fn a_list_leads_to_all_its_entries() {
     let missing = |volume| (volume, VolumeResponse::MissingFromPages);
     let story = Story::of_a_volume();
     story.judges(

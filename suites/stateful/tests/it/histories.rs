@@ -61,7 +61,7 @@ fn equal_calls_at_the_same_time_make_one_volume() {
 
 /// The other caller is right to hear that the name is taken: the fault is that the volume is too small.
 #[test]
-fn an_answer_that_is_wrong_by_itself_is_not_held_against_another_one() {
+fn a_wrong_answer_is_not_held_against_another() {
     let larger = CreateSpec { size: Size::at_least(2 * GIB), source: Some(s(4)), ..wanted() };
     let other = CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
     let history = history(vec![
@@ -77,7 +77,7 @@ fn an_answer_that_is_wrong_by_itself_is_not_held_against_another_one() {
 /// The answer to the expansion may be about the volume that was deleted before. Then CreateVolume, whose answer is right, would have to be
 /// wrong. An expansion of another volume shows which of the two answers is.
 #[test]
-fn a_fault_that_shows_elsewhere_is_not_held_against_other_calls() {
+fn a_fault_is_not_held_against_other_calls() {
     let create = |volume| create(volume, CreateSpec { size: Size::at_least(2 * GIB), ..wanted() }).into();
     let of_size = |volume, capacity_bytes| made(VolumeFacts { capacity_bytes, ..facts(volume) });
     let expand = |volume| expand(volume, 3 * GIB).into();
@@ -114,7 +114,7 @@ fn a_wrong_answer_is_taken_to_be_about_what_is_there() {
 }
 
 #[test]
-fn a_name_that_another_call_takes_meanwhile_is_not_said_to_be_free() {
+fn a_name_taken_meanwhile_is_not_free() {
     let create = || create(v(1), wanted()).into();
     let history =
         history(vec![(0, 1, 9, create(), no(Code::AlreadyExists)), (1, 0, 10, create(), made(facts(v(1))))]);
@@ -218,7 +218,7 @@ fn a_rejected_call_that_took_effect_is_reported() {
 }
 
 #[test]
-fn publishing_and_unpublishing_at_the_same_time_leaves_one_of_the_two() {
+fn publish_beside_unpublish_leaves_one_of_the_two() {
     let both = |answer| {
         history(vec![
             (1, 0, 1, create(v(1), wanted()).into(), made(facts(v(1)))),
@@ -295,7 +295,7 @@ fn a_list_on_one_page_misses_nothing_that_outlived_it() {
 }
 
 #[test]
-fn two_volumes_with_one_id_are_found_and_one_after_the_other_is_not_judged() {
+fn two_volumes_with_one_id__only_at_one_time() {
     let both = |deleted: bool| {
         let mut calls = vec![
             (1, 0, 1, create(v(1), wanted()).into(), made(facts(v(1)))),
@@ -315,7 +315,7 @@ fn two_volumes_with_one_id_are_found_and_one_after_the_other_is_not_judged() {
 }
 
 #[test]
-fn what_an_unanswered_call_does_it_does_before_the_next_one_is_done() {
+fn an_unanswered_call_acts_before_the_next_one() {
     let after = |answer| {
         history(vec![
             (1, 0, 1, create(v(1), wanted()).into(), made(facts(v(1)))),

@@ -222,7 +222,7 @@ fn whether_there_can_be_a_second_path_is_a_matter_of_the_mode() {
 }
 
 #[test]
-fn a_second_path_with_another_mode_than_the_first_is_the_drivers_affair() {
+fn a_second_path_may_have_another_mode() {
     let mut story = Story::without(&[Capability::PublishUnpublishVolume, Capability::StageUnstageVolume]);
     story.right(create(v(1), CreateSpec { usage: MANY, ..wanted() }), made(facts(v(1))));
     let at = |target, usage| VolumeCall::NodePublishVolume {
@@ -350,7 +350,7 @@ fn a_copy_has_what_its_source_had() {
 }
 
 #[test]
-fn a_snapshot_that_may_have_been_cut_earlier_may_have_what_was_written_since() {
+fn a_snapshot_cut_late_may_have_later_writes() {
     let mut story = published();
     story.done([write(0, 1), write(1, 1)]);
     story.right(cut(s(1), v(1)), Answer::Unknown);

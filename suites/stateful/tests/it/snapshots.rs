@@ -169,7 +169,7 @@ fn a_snapshot_stays_usable_from_where_it_is() {
 }
 
 #[test]
-fn where_it_is_usable_may_become_known_once_the_snapshot_is_ready() {
+fn topology_may_come_with_readiness() {
     let mut story = Story::of_a_volume();
     story.right(cut(s(1), v(1)), with(|facts| facts.ready = false));
     story.right(cut(s(1), v(1)), with(|facts| facts.topology = ["a".into()].into()));

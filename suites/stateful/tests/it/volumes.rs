@@ -38,7 +38,7 @@ fn a_new_volume_is_as_it_was_asked_for() {
 }
 
 #[test]
-fn a_plain_request_for_a_volume_is_granted_unless_the_driver_is_busy() {
+fn a_plain_request_is_granted() {
     Story::new().judges(
         create(v(1), wanted()),
         [
@@ -340,7 +340,7 @@ fn a_volume_for_one_node_is_on_one_node() {
 }
 
 #[test]
-fn the_same_question_has_the_same_answer_as_long_as_nothing_changes() {
+fn equal_questions_have_equal_answers() {
     let mut story = Story::of_a_volume();
     let validate = VolumeCall::ValidateVolumeCapabilities { volume: v(1), usage: MANY };
     story.right(validate.clone(), said(VolumeResponse::Confirmed(false)));

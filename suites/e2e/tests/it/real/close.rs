@@ -113,7 +113,7 @@ async fn a_sidecar_that_misses_a_deletion_is_reminded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_content_that_nobody_marked_before_its_snapshot_was_gone_is_marked() {
+async fn snapshot_gone_first__its_content_is_marked() {
     let api = cluster();
     let real = with_claim(&api).await;
     api.has("volumesnapshotcontents", json!({
@@ -133,7 +133,7 @@ async fn a_content_that_nobody_marked_before_its_snapshot_was_gone_is_marked() {
 }
 
 #[tokio::test]
-async fn a_volume_that_its_class_would_keep_goes_and_one_made_by_hand_does_so_without_what_it_stands_for() {
+async fn retained_volumes_go_and_static_ones_keep_data() {
     let api = cluster();
     let real = namespace(&api).await;
     real.create_storage_class(&StorageClass { reclaim_policy: ReclaimPolicy::Retain, ..class("class-0") })
@@ -159,7 +159,7 @@ async fn a_volume_that_its_class_would_keep_goes_and_one_made_by_hand_does_so_wi
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_kept_goes_with_its_content_when_it_is_deleted() {
+async fn a_retained_snapshot_goes_with_its_content() {
     let api = cluster();
     let real = with_claim(&api).await;
     real.create_snapshot_class(&retaining()).await.unwrap();
@@ -212,7 +212,7 @@ async fn what_is_refused_keeps_nothing_else_from_going() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_go_is_told_with_its_holders_and_with_what_there_is_to_see() {
+async fn stuck_objects_are_named_with_holders_and_events() {
     let api = cluster();
     let real = with_claim(&api).await;
     let volume = api.names("persistentvolumes").remove(0);
@@ -247,7 +247,7 @@ async fn what_does_not_go_is_told_with_its_holders_and_with_what_there_is_to_see
 }
 
 #[tokio::test]
-async fn a_cleanup_removes_what_runs_have_left_and_nothing_of_others() {
+async fn cleanup_spares_objects_of_others() {
     let api = cluster();
     others(&api);
     let real = with_claim(&api).await;
@@ -357,7 +357,7 @@ async fn nobody_who_waits_takes_a_change_away_from_another_one() {
 
 /// Between the end of a content that is retained and its import under another name, a test may fail.
 #[tokio::test]
-async fn a_snapshot_that_the_driver_keeps_goes_although_no_object_stands_for_it() {
+async fn a_snapshot_without_an_object_is_deleted() {
     for imports in [false, true] {
         let api = cluster();
         let real = with_claim(&api).await;
@@ -384,7 +384,7 @@ async fn a_snapshot_that_the_driver_keeps_goes_although_no_object_stands_for_it(
 const SOURCE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_the_snapshot_controller_has_forgotten_is_let_go_of() {
+async fn a_claim_with_a_forgotten_finalizer_is_released() {
     let api = cluster();
     let told = Mutex::new(Vec::new());
     with_claim(&api).await;

@@ -69,7 +69,7 @@ async fn what_a_cluster_lacks_is_the_reason_to_skip() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_in_the_words_of_the_server_and_blames_nobody() {
+async fn a_refusal_has_the_server_s_words() {
     let api = cluster();
     api.store(|store| store.refused.insert("GET csinodes".to_owned()));
     let why = broken(Discovered::new(connection(&api), DRIVER).await.unwrap_err());

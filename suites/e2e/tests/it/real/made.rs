@@ -38,7 +38,7 @@ fn outside(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_namespace_has_the_labels_of_the_run_and_allows_what_drivers_are_tested_with() {
+async fn a_namespace_has_labels_and_allows_privileged_pods() {
     let api = cluster();
     let real = namespace(&api).await;
     assert_eq!(api.names("namespaces"), [""; 0]);
@@ -464,7 +464,7 @@ async fn a_group_snapshot_by_labels_and_one_that_exists_already() {
 }
 
 #[tokio::test]
-async fn a_refused_object_breaks_the_test_in_the_words_of_the_server() {
+async fn a_refused_object_has_the_server_s_words() {
     let api = cluster();
     let real = namespace(&api).await;
     api.store(|store| store.refused.insert("POST persistentvolumeclaims".to_owned()));

@@ -320,7 +320,7 @@ async fn capacities_are_those_of_the_class_in_whatever_namespace() {
 }
 
 #[tokio::test]
-async fn events_come_in_the_order_of_time_and_those_of_volumes_from_elsewhere() {
+async fn events_are_sorted_by_time() {
     let api = cluster();
     let real = namespace(&api).await;
     let event = |namespace: &str, of: &str, name: &str, time: &str| {

@@ -62,7 +62,7 @@ async fn run_test(
 }
 
 #[tokio::test]
-async fn a_failure_shows_what_was_reported_and_the_objects_and_leaves_nothing() {
+async fn a_failure_shows_events_and_leaves_no_objects() {
     let api = cluster();
     api.store(|store| store.capacity_of = Some("elsewhere"));
     let (_never, signal) = watch::channel(Halt::None);
