@@ -111,7 +111,7 @@ pub static IN_USE_010: Requirement = rule(
     "IN-USE-010",
     Level::Should,
     "a volume is detached from a node that it has left, and attached to another one by a caller that does not know of that",
-    "both calls are done when they are made again, also the detach once the other node has the volume",
+    "both calls succeed once they are repeated, also the detach after the other node has got the volume",
 )
 .relied_on_by(&[Reliance {
         component: "external-attacher",

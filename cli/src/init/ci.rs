@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn driver_command__not_configured__left_to_fill_in() {
+    fn a_missing_driver_command_is_left_to_fill_in() {
         for system in System::value_variants() {
             let commands = system.example().matches(COMMAND).count();
             let text = system.text(None, Some("exec ./seen"));

@@ -160,7 +160,7 @@ fn a_driver_that_listens_already_is_not_started_beside() {
 }
 
 #[test]
-fn driver_gone__its_last_lines_and_a_remedy_are_shown() {
+fn a_driver_that_is_gone_is_named_with_its_last_lines() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (endpoint, once) = (path("csi.sock"), path("once"));

@@ -290,7 +290,7 @@ async fn nodes(cx: &Cx, streaks: &Streaks) -> Result<Vec<KubeNode>, Stop> {
     }
     for index in 0..cx.target().nodes().len() {
         let info = registered(&cx.at_node(index), streaks).await?;
-        let volume_limit = attach_limit::told(&info);
+        let volume_limit = attach_limit::reported(&info);
         let topology = info.accessible_topology.map(|place| place.segments).unwrap_or_default();
         let name = format!("node-{}", index + 1);
         nodes.push(KubeNode { node: Node { name, topology, volume_limit }, id: info.node_id });

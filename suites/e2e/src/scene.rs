@@ -46,7 +46,7 @@ pub struct Scene {
     names: AtomicU32,
     say: Say,
     /// The time of the last message about a wait, by any of the concurrent waits.
-    told: Mutex<Option<Instant>>,
+    last_said: Mutex<Option<Instant>>,
     workloads: Mutex<Vec<ObservedWorkload>>,
     /// The rules for volumes in use that the driver was seen to break.
     broken_rules: Mutex<BTreeSet<&'static str>>,
@@ -62,7 +62,7 @@ impl Scene {
         say: Say,
     ) -> Scene {
         let names = AtomicU32::new(0);
-        let (told, workloads, broken_rules) = Default::default();
+        let (last_said, workloads, broken_rules) = Default::default();
         Scene {
             cx: cx.clone(),
             cluster,
@@ -71,7 +71,7 @@ impl Scene {
             claim_bytes,
             names,
             say,
-            told,
+            last_said,
             workloads,
             broken_rules,
         }

@@ -164,7 +164,7 @@ impl Runner<'_> {
                 self.with_news_of("starting the driver with an empty state", target.start_afresh(check)).await
         {
             self.dispatcher.emit(&Event::Remark(&format!(
-                "after {}, the driver did not start any more: {away}. Its state {aside}, and it was started with an empty one",
+                "after {}, the driver could not start again: {away}. Its state {aside}, and it was started with an empty one",
                 during.join(", ")
             )));
             return true;

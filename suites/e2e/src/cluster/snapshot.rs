@@ -50,7 +50,7 @@ impl Block {
     ///
     /// # Errors
     /// A violation if the answer is no valid block.
-    pub(crate) fn told(byte_offset: i64, size_bytes: i64) -> Done<Block> {
+    pub(crate) fn reported(byte_offset: i64, size_bytes: i64) -> Done<Block> {
         match (u64::try_from(byte_offset), u64::try_from(size_bytes)) {
             (Ok(offset_bytes), Ok(size_bytes)) if size_bytes > 0 => Ok(Block { offset_bytes, size_bytes }),
             _ => Err(Violation::new("a block of a snapshot has no valid range")

@@ -20,7 +20,7 @@ pub struct EmulatedClusters {
     definition: DriverDefinition,
     room: Room,
     say: Say,
-    told: Once,
+    lack_is_said: Once,
 }
 
 impl EmulatedClusters {
@@ -33,7 +33,14 @@ impl EmulatedClusters {
         say: Say,
     ) -> EmulatedClusters {
         settings.se_linux_mount = definition.can(Can::SeLinuxMount);
-        EmulatedClusters { settings, nodes, definition, room: Room::default(), say, told: Once::new() }
+        EmulatedClusters {
+            settings,
+            nodes,
+            definition,
+            room: Room::default(),
+            say,
+            lack_is_said: Once::new(),
+        }
     }
 
     /// Returns the properties of such a cluster that do not depend on the driver.
@@ -74,7 +81,7 @@ impl ClusterProvider for EmulatedClusters {
     }
 
     async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>> {
-        self.told.call_once(|| self.say_what_is_lacked(cx));
+        self.lack_is_said.call_once(|| self.say_what_is_lacked(cx));
         Ok(Arc::new(EmulatedCluster::open(cx, self.settings.clone(), &self.room).await?))
     }
 }

@@ -47,7 +47,7 @@ pub(super) enum ControllerStep {
     /// A pod can run on the node.
     Schedule { pod: String, node: usize },
     /// A pod cannot be scheduled, which has to be reported.
-    Tell { pod: String, why: String },
+    AddEvent { pod: String, why: String },
 }
 
 fn next_step(shared: &Shared, objects: &Objects) -> Option<ControllerStep> {
@@ -230,8 +230,8 @@ fn take(shared: &Shared, objects: &mut Objects, step: ControllerStep) {
                 object.pod.waiting = None;
             }
         }
-        ControllerStep::Tell { pod, why } => {
-            objects.tell(
+        ControllerStep::AddEvent { pod, why } => {
+            objects.add_event(
                 &pod,
                 Event { reason: "FailedScheduling".to_owned(), message: why.clone(), is_warning: true },
             );

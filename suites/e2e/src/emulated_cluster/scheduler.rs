@@ -18,8 +18,8 @@ pub(super) fn schedule(shared: &Shared, objects: &Objects, name: &str) -> Option
         Ok(step) => return step,
         Err(why) => format!("Unschedulable: {why}"),
     };
-    let told = objects.events_of(name).last().is_some_and(|event| event.message == why);
-    (!told).then(|| ControllerStep::Tell { pod: name.to_owned(), why })
+    let is_known = objects.events_of(name).last().is_some_and(|event| event.message == why);
+    (!is_known).then(|| ControllerStep::AddEvent { pod: name.to_owned(), why })
 }
 
 fn choose(shared: &Shared, objects: &Objects, pod: &Pod) -> Result<Option<ControllerStep>, String> {

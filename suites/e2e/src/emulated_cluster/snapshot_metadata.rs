@@ -13,7 +13,7 @@ pub(super) async fn blocks(shared: &Shared, snapshot: &str, earlier: Option<&str
     let cx = snapshotter::with_secret(shared, snapshot, SecretUse::Snapshotter);
     let cx = cx.map_err(|failure| Stop::broken(failure.to_string()))?;
     let target = handle(shared, snapshot)?;
-    let told: Vec<v1::BlockMetadata> = match earlier {
+    let blocks: Vec<v1::BlockMetadata> = match earlier {
         None => {
             let request = v1::GetMetadataAllocatedRequest { snapshot_id: target, ..Default::default() };
             let parts =
@@ -33,7 +33,7 @@ pub(super) async fn blocks(shared: &Shared, snapshot: &str, earlier: Option<&str
             parts.into_iter().flat_map(|part| part.block_metadata).collect()
         }
     };
-    told.iter().map(|block| Block::told(block.byte_offset, block.size_bytes)).collect()
+    blocks.iter().map(|block| Block::reported(block.byte_offset, block.size_bytes)).collect()
 }
 
 /// Returns the snapshot_id of a VolumeSnapshot.

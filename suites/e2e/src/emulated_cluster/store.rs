@@ -162,13 +162,13 @@ impl Store {
     /// Adds a warning to an object's events.
     pub(super) fn event(&self, object: &str, reason: &str, message: impl Into<String>) {
         let event = Event { reason: reason.to_owned(), message: message.into(), is_warning: true };
-        self.change(|objects| objects.tell(object, event));
+        self.change(|objects| objects.add_event(object, event));
     }
 }
 
 impl Objects {
     /// Adds an event to an object.
-    pub(super) fn tell(&mut self, object: &str, event: Event) {
+    pub(super) fn add_event(&mut self, object: &str, event: Event) {
         let events = self.events.entry(object.to_owned()).or_default();
         if events.len() < EVENTS_MAX {
             events.push(event);
@@ -252,11 +252,11 @@ impl Objects {
     pub(super) fn rest(&self) -> Option<String> {
         let names = self.pods.keys().chain(self.group_snapshots.keys()).chain(self.snapshots.keys());
         let names = names.chain(self.claims.keys()).chain(self.volumes.keys());
-        let told = |name: &String| {
+        let described = |name: &String| {
             let event = self.events_of(name).last();
             event.map_or(name.clone(), |event| format!("{name} ({}: {})", event.reason, event.message))
         };
-        let mut rest: Vec<String> = names.map(told).collect();
+        let mut rest: Vec<String> = names.map(described).collect();
         rest.extend(
             self.attachments.keys().map(|(volume, node)| format!("{volume} attached to node {node}")),
         );

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::api::{Server, text};
-use super::close::{OUTSIDE, Removal, Tell, reason};
+use super::close::{OUTSIDE, Removal, Say, reason};
 use super::kind::ApiKind;
 use super::marks;
 use super::sidecar_nudges::SidecarNudges;
@@ -28,36 +28,36 @@ pub struct Cleanup {
     pub left: Vec<String>,
 }
 
-/// Removes the objects of finished runs. `tell` gets a message about each.
+/// Removes the objects of finished runs. `say` gets a message about each.
 ///
 /// # Errors
 /// Broken if the cluster does not list its objects.
-pub async fn clean_up(server: &Server, tell: impl Fn(&str) + Sync) -> Done<Cleanup> {
+pub async fn clean_up(server: &Server, say: impl Fn(&str) + Sync) -> Done<Cleanup> {
     let mut done = Cleanup::default();
     let selector = marks::selector();
     for namespace in server.list(ApiKind::Namespace, None, &selector).await? {
-        let told = told(ApiKind::Namespace, &namespace);
+        let described = described(ApiKind::Namespace, &namespace);
         if marks::may_be_wanted(&namespace) {
-            done.kept.push(told);
+            done.kept.push(described);
             continue;
         }
-        tell(&format!("removing {told} and what is in it"));
-        match remove(server, text(&namespace, "/metadata/name"), &tell).await {
-            None => done.removed.push(told),
-            Some(why) => done.left.push(format!("{told}: {why}")),
+        say(&format!("removing {described} and what is in it"));
+        match remove(server, text(&namespace, "/metadata/name"), &say).await {
+            None => done.removed.push(described),
+            Some(why) => done.left.push(format!("{described}: {why}")),
         }
     }
     for kind in OUTSIDE.iter().filter(|kind| server.has(**kind)) {
         for object in server.list(*kind, None, &selector).await? {
-            let told = told(*kind, &object);
+            let described = described(*kind, &object);
             if marks::may_be_wanted(&object) {
-                done.kept.push(told);
+                done.kept.push(described);
                 continue;
             }
-            tell(&format!("removing {told}"));
+            say(&format!("removing {described}"));
             match server.delete(*kind, None, text(&object, "/metadata/name"), None).await {
-                Ok(()) => done.removed.push(told),
-                Err(why) => done.left.push(format!("{told}: {}", reason(why))),
+                Ok(()) => done.removed.push(described),
+                Err(why) => done.left.push(format!("{described}: {}", reason(why))),
             }
         }
     }
@@ -65,7 +65,7 @@ pub async fn clean_up(server: &Server, tell: impl Fn(&str) + Sync) -> Done<Clean
 }
 
 /// Removes one namespace, and describes what remains.
-async fn remove(server: &Server, namespace: &str, say: Tell<'_>) -> Option<String> {
+async fn remove(server: &Server, namespace: &str, say: Say<'_>) -> Option<String> {
     let watches = Watches::new(server.clone(), namespace);
     let (until, sidecar_nudges) = (Instant::now() + NAMESPACE_LIMIT, SidecarNudges::default());
     let removal =
@@ -77,6 +77,6 @@ async fn remove(server: &Server, namespace: &str, say: Tell<'_>) -> Option<Strin
     }
 }
 
-fn told(kind: ApiKind, object: &Value) -> String {
+fn described(kind: ApiKind, object: &Value) -> String {
     format!("{} {} of run {}", kind.facts().kind, text(object, "/metadata/name"), marks::run_of(object))
 }

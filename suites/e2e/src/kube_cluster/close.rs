@@ -15,7 +15,7 @@ use crate::cluster::Done;
 /// Limits the removal of each kind of object. The pauses of external-provisioner double up to 5 minutes, so it may be
 /// in one when a driver works again.
 const STEP_LIMIT: Duration = Duration::from_secs(6 * 60);
-/// The period after which the user is told what the removal waits for.
+/// The interval at which the user learns what the removal waits for.
 const TOLD_AFTER: Duration = Duration::from_secs(10);
 /// The time after which a deleted claim is released if nothing needs it any more.
 const HELD_FOR: Duration = Duration::from_secs(15);
@@ -49,11 +49,11 @@ pub(crate) struct Removal<'a> {
     pub(crate) sidecar_nudges: &'a SidecarNudges,
     pub(crate) until: Instant,
     /// Gets messages about waits and unexpected steps.
-    pub(crate) say: Tell<'a>,
+    pub(crate) say: Say<'a>,
 }
 
 /// A receiver of messages about a removal.
-pub(crate) type Tell<'a> = &'a (dyn Fn(&str) + Sync);
+pub(crate) type Say<'a> = &'a (dyn Fn(&str) + Sync);
 
 impl Removal<'_> {
     /// Removes everything within the time limit, and returns the rest by kind.
@@ -148,13 +148,13 @@ impl Removal<'_> {
             if kind == ApiKind::Claim && began.elapsed() >= HELD_FOR {
                 self.free_sources(&objects).await?;
             }
-            let mut there = told(kind, &objects);
+            let mut there = described(kind, &objects);
             if let Some(content) = content {
                 let contents = self.owned(content).await?;
                 for object in &contents {
                     self.sidecar_nudges.of(self.server, content, object).await;
                 }
-                there.extend(told(content, &contents));
+                there.extend(described(content, &contents));
             }
             if there.is_empty() || Instant::now() >= until {
                 return Ok(there);
@@ -204,7 +204,7 @@ impl Removal<'_> {
         loop {
             let changed = self.watches.changed();
             let there = self.server.get(ApiKind::Namespace, None, self.namespace).await?;
-            let left = told(ApiKind::Namespace, there.as_slice());
+            let left = described(ApiKind::Namespace, there.as_slice());
             if there.is_none() || Instant::now() >= until {
                 return Ok(left);
             }
@@ -228,7 +228,7 @@ impl Removal<'_> {
 
 /// Reports periodically what the removal waits for.
 struct Progress<'a> {
-    say: Tell<'a>,
+    say: Say<'a>,
     namespace: &'a str,
     last: Instant,
 }
@@ -268,7 +268,7 @@ fn name(object: &Value) -> &str {
 }
 
 /// Describes the remaining objects with the finalizers that hold them.
-fn told(kind: ApiKind, objects: &[Value]) -> Vec<String> {
+fn described(kind: ApiKind, objects: &[Value]) -> Vec<String> {
     let one = |object: &Value| {
         let holders = super::api::strings(object, "/metadata/finalizers").join(", ");
         let held = if holders.is_empty() { String::new() } else { format!(" (held by {holders})") };

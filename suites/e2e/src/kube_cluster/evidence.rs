@@ -22,8 +22,8 @@ const SHOWN_OUTSIDE: &[(ApiKind, &str)] = &[
 /// Returns the lines. Parts that cannot be read are left out, because the failure itself matters more.
 pub(crate) async fn lines(server: &Server, namespace: &str) -> Vec<String> {
     let mut lines = vec![format!("events in namespace {namespace}")];
-    let told = events::all(server, namespace).await.unwrap_or_default();
-    lines.extend(bounded(told.iter().map(|line| format!("  {}", line.replace('\n', " "))).collect()));
+    let events = events::all(server, namespace).await.unwrap_or_default();
+    lines.extend(bounded(events.iter().map(|line| format!("  {}", line.replace('\n', " "))).collect()));
     let mut objects = Vec::new();
     for object in involved(server, namespace).await {
         objects.push("---".to_owned());

@@ -96,8 +96,8 @@ fn exit_code(status: Option<Status>) -> Result<i32, String> {
     let causes = status.details.iter().flat_map(|details| details.causes.iter().flatten());
     let mut codes = causes.filter(|cause| cause.reason.as_deref() == Some("ExitCode"));
     let code = codes.find_map(|cause| cause.message.as_deref()?.parse().ok());
-    let told = [status.reason, status.message].map(Option::unwrap_or_default).join(": ");
-    code.ok_or(told)
+    let message = [status.reason, status.message].map(Option::unwrap_or_default).join(": ");
+    code.ok_or(message)
 }
 
 #[cfg(test)]

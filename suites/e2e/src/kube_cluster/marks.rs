@@ -127,7 +127,7 @@ mod tests {
         let process = format!("{} {} 0", boot_id(), std::process::id());
         assert!(!may_be_wanted(&json!({ "metadata": Marks { process, ..marks.clone() }.metadata("one") })));
         let elsewhere = Marks { process: "other-boot/pid:[1] 1 1".to_owned(), ..marks };
-        assert!(may_be_wanted(&json!({ "metadata": elsewhere.metadata("one") })), "nobody here can tell");
+        assert!(may_be_wanted(&json!({ "metadata": elsewhere.metadata("one") })), "it is unknown here");
         assert!(!may_be_wanted(&with(json!({}))), "nobody says until when");
     }
 }

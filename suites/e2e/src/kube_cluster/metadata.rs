@@ -107,7 +107,7 @@ impl KubeCluster {
     async fn ask(&self, service: &MetadataService, request: &Request) -> Done<Vec<Block>> {
         let channel = connection::open(self.server(), service).await?;
         let mut tries = 1;
-        let told = loop {
+        let blocks = loop {
             match api::call(channel.clone(), request).await {
                 Err(status) if status.code() == Code::PermissionDenied && tries < TRIES_MAX => {
                     tries += 1;
@@ -116,7 +116,7 @@ impl KubeCluster {
                 answer => break answer.map_err(|status| failed(service, &status))?,
             }
         };
-        told.iter().map(|block| Block::told(block.byte_offset, block.size_bytes)).collect()
+        blocks.iter().map(|block| Block::reported(block.byte_offset, block.size_bytes)).collect()
     }
 
     /// Permits the account to read snapshots, which the sidecar requires.
@@ -158,16 +158,16 @@ impl KubeCluster {
 
 /// Judges a failed call. A call that was not permitted, or did not get through, is not the driver's fault.
 fn failed(service: &MetadataService, status: &tonic::Status) -> Stop {
-    let told = format!("{:?}: {}", status.code(), status.message());
+    let text = format!("{:?}: {}", status.code(), status.message());
     match status.code() {
         Code::PermissionDenied
         | Code::Unauthenticated
         | Code::Unavailable
         | Code::Unknown
         | Code::Cancelled => {
-            Stop::broken(format!("the SnapshotMetadata service at {}: {told}", service.address))
+            Stop::broken(format!("the SnapshotMetadata service at {}: {text}", service.address))
         }
-        _ => Violation::new("the blocks of a snapshot cannot be listed").expected("OK").actual(told).into(),
+        _ => Violation::new("the blocks of a snapshot cannot be listed").expected("OK").actual(text).into(),
     }
 }
 

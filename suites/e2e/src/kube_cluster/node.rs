@@ -156,8 +156,8 @@ impl KubeCluster {
                     let why = asked.map_or_else(close::reason, |_| {
                         "it answers, but its pod is still starting it".to_owned()
                     });
-                    let told = format!("kubelet on node {node} is not back; run `{start}` there: {why}");
-                    return Err(Stop::broken(told));
+                    let problem = format!("kubelet on node {node} is not back; run `{start}` there: {why}");
+                    return Err(Stop::broken(problem));
                 }
             }
         }
@@ -208,12 +208,12 @@ impl KubeCluster {
                 PodPhase::Pending if Instant::now() < until => changed.await,
                 phase => {
                     let events = events::of(self.server(), self.namespace(), name).await?;
-                    let told = Event::most_telling(&events);
-                    let told = told.map(|event| format!("{}: {}", event.reason, event.message));
-                    let why = pod.waiting.or(told).unwrap_or_default();
-                    let told =
+                    let event = Event::most_telling(&events);
+                    let event = event.map(|event| format!("{}: {}", event.reason, event.message));
+                    let why = pod.waiting.or(event).unwrap_or_default();
+                    let problem =
                         format!("pod {name}, which looks at the node, does not run, but is {phase:?}: {why}");
-                    return Err(Stop::broken(told));
+                    return Err(Stop::broken(problem));
                 }
             }
         }

@@ -65,11 +65,11 @@ impl Watches {
 /// Reports every change of a kind. If watching is impossible, waiting tasks read again after a while.
 async fn follow(api: Api<DynamicObject>, kind: ApiKind, namespace: String, changes: watch::Sender<u64>) {
     let params = WatchParams::default().timeout(WATCH_SECONDS);
-    let tell = || changes.send_modify(|version| *version = version.wrapping_add(1));
+    let notify = || changes.send_modify(|version| *version = version.wrapping_add(1));
     loop {
         if let Ok(events) = api.watch(&params, FROM_NOW).await {
             // Earlier deletions are in no event.
-            tell();
+            notify();
             let mut events = std::pin::pin!(events);
             while let Some(Ok(event)) = events.next().await {
                 match event {
@@ -78,7 +78,7 @@ async fn follow(api: Api<DynamicObject>, kind: ApiKind, namespace: String, chang
                     | WatchEvent::Deleted(object)
                         if concerns(kind, &object, &namespace) =>
                     {
-                        tell();
+                        notify();
                     }
                     WatchEvent::Error(_) => break,
                     _ => {}

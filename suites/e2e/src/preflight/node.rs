@@ -72,7 +72,7 @@ fn topology(definition: &DriverDefinition, nodes: &Nodes) -> Vec<Finding> {
             let keys: Vec<String> = nodes.with.iter().flat_map(|node| node.topology_keys.clone()).collect();
             let keys = if keys.is_empty() { "none".to_owned() } else { named(&keys) };
             let mend = "correct TopologyKeys in the definition, or what NodeGetInfo answers";
-            Some((format!("kubelet was told of {keys}"), mend))
+            Some((format!("kubelet has received {keys}"), mend))
         } else if lacks(&key, |node| &node.labels) {
             Some((
                 "the driver has registered with it, and no Node has the label".to_owned(),

@@ -145,7 +145,7 @@ fn nodes_without_the_driver() {
 
 #[test]
 fn topology_and_limits_that_no_node_has() {
-    finds("error", &["no node has the topology key d.example/zone", "kubelet was told of none"], |facts| {
+    finds("error", &["no node has the topology key d.example/zone", "kubelet has received none"], |facts| {
         node(facts).topology_keys.clear();
     });
     finds("error", &["d.example/zone", "no Node has the label"], |facts| node(facts).labels.clear());

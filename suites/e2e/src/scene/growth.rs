@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_after_expansion__device_and_file_system() {
+    fn devices_have_all_bytes_and_file_systems_more() {
         let needed = |bytes, is_own, block| Extent { bytes, is_own }.needed_bytes(block, 2000);
         assert_eq!(needed(1000, true, true), 2000);
         assert_eq!(needed(900, true, false), 901);

@@ -10,7 +10,7 @@ use crate::cluster::Done;
 /// The time after which a wait is reported.
 const TOLD_AFTER: Duration = Duration::from_secs(30);
 /// The time after which a test reports one of its waits again.
-const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+const SAID_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// The result of reading the cluster.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Scene {
             if left.is_zero() {
                 return Err(late(what, format!("not after {} s: {why}", limit.as_secs())));
             }
-            if started.elapsed() >= TOLD_AFTER && self.is_to_tell() {
+            if started.elapsed() >= TOLD_AFTER && self.is_report_due() {
                 self.say_what_is_waited_for(what, &why, left);
             }
             // The next read shows whether something changed.
@@ -57,12 +57,12 @@ impl Scene {
         }
     }
 
-    /// Returns whether a report is due. If so, the caller makes it.
-    fn is_to_tell(&self) -> bool {
-        let mut told = self.told.lock();
-        let is_due = told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN_AFTER);
+    /// Returns true if a report is due, which the caller makes then.
+    fn is_report_due(&self) -> bool {
+        let mut last_said = self.last_said.lock();
+        let is_due = last_said.is_none_or(|last_said| last_said.elapsed() >= SAID_AGAIN_AFTER);
         if is_due {
-            *told = Some(Instant::now());
+            *last_said = Some(Instant::now());
         }
         is_due
     }

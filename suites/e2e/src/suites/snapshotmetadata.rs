@@ -136,8 +136,8 @@ async fn become_equal(scene: &Scene, from: &Volume, to: &Volume, blocks: &[Block
         };
         if let Some(block) = blocks.iter().find(lies_outside) {
             let expected = format!("an end within {from_bytes} bytes");
-            let told = format!("{} bytes from byte {}", block.size_bytes, block.offset_bytes);
-            return Err(failed("a block lies outside of its snapshot", expected, told));
+            let actual = format!("{} bytes from byte {}", block.size_bytes, block.offset_bytes);
+            return Err(failed("a block lies outside of its snapshot", expected, actual));
         }
         let copies: Vec<String> = blocks.iter().map(|block| copy(&from, &to, *block)).collect();
         pod.sh(&copies.join(" && ")).await?;

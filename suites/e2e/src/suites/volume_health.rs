@@ -139,9 +139,9 @@ async fn is_damaged_and_repaired(scene: &Scene, what: &str, of: &HealthOf) -> Do
     scene.cluster().look_after_health().await?;
     is_well(scene, of, "something is unhealthy before the test has broken anything").await?;
     cx.make_ill(what).await?;
-    let told =
+    let reported =
         cx.eventually(Settles::IllnessReported, async || shown(scene, of, |shown| !shown.is_empty()).await);
-    if told.await?.is_none() {
+    if reported.await?.is_none() {
         return Err(failed("what was broken is shown as healthy", format!("conditions of {of:?}"), "none"));
     }
     cx.make_well(what).await?;

@@ -257,13 +257,13 @@ fn a_secret_that_a_driver_sends_back_is_not_told() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx, naming(&["secret"], "default", "wrong")).await?;
         local.create_pvc(&claim_spec(&class.name, VolumeMode::Filesystem)).await?;
-        let told = loop {
+        let text = loop {
             if let Some(event) = local.events("claim").await?.pop() {
                 break event.message;
             }
             local.changed().await;
         };
-        assert!(told.contains(STRIPPED) && !told.contains("opensesame"), "{told}");
+        assert!(text.contains(STRIPPED) && !text.contains("opensesame"), "{text}");
         local.close().await
     }
     let secret = "kind: Secret\nmetadata: {name: wrong}\nstringData: {password: opensesame-1}\n";
@@ -340,7 +340,7 @@ fn a_node_that_changes_is_told() {
 }
 
 fn the_csi_driver_says_what_calls_have() {
-    let told = |spec: &str| {
+    let is_with = |spec: &str| {
         let played = on_mock_installed_with(&csi_driver(spec), Config::default(), pod_comes_and_goes);
         let published = played.passed().requests("NodePublishVolume").remove(0);
         (
@@ -348,8 +348,8 @@ fn the_csi_driver_says_what_calls_have() {
             published.contains("csi.storage.k8s.io/pod.name"),
         )
     };
-    assert_eq!(told(""), (true, false));
-    assert_eq!(told("podInfoOnMount: true"), (true, true));
+    assert_eq!(is_with(""), (true, false));
+    assert_eq!(is_with("podInfoOnMount: true"), (true, true));
 }
 
 fn volumes_get_the_selinux_context_of_their_pod() {

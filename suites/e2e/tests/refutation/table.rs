@@ -258,13 +258,13 @@ pub(crate) static ROWS: &[Row] = &[
     ),
     mock(
         MockDefect::VolumeHealthEntryTwice,
-        "tells the same of a volume twice, so that its pod can have no status and is never gone",
+        "reports the health of a volume twice, so that its pod can have no status and is never gone",
         "volume-health/dynamic-pv-filesystem-volmode:return-abnormal-volume-health",
         "reported twice",
     ),
     mock(
         MockDefect::NodeGetVolumeHealthInaccessibleWhenUsed,
-        "tells that a volume that works is inaccessible",
+        "reports a volume that works as inaccessible",
         "volume-health/dynamic-pv-filesystem-volmode:return-normal-volume-health",
         "shown as unhealthy in its pod",
     ),
@@ -276,13 +276,13 @@ pub(crate) static ROWS: &[Row] = &[
     ),
     mock(
         MockDefect::NodeGetVolumeHealthNeverIll,
-        "never tells that a volume is ill",
+        "never reports that a volume is ill",
         "volume-health/dynamic-pv-block-volmode:return-abnormal-volume-health",
         "is shown as healthy",
     ),
     mock(
         MockDefect::NodeGetStorageHealthNeverIll,
-        "never tells that its back end is ill",
+        "never reports that its back end is ill",
         "volume-health/dynamic-pv-filesystem-volmode:should-mark-csinode-unhealthy-and-then-healthy",
         "is shown as healthy",
     ),

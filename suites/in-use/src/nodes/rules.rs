@@ -24,7 +24,7 @@ pub(super) static NODES_002: Requirement = rule(
     Level::Should,
     "a volume is detached from a node and attached to another one, and the driver is killed during a call, or puts off the detach since the \
      first node does not answer",
-    "both calls are done when they are made again",
+    "both calls succeed once they are repeated",
 )
 .relied_on_by(&[Reliance {
     component: "external-attacher",

@@ -295,7 +295,7 @@ fn a_list_on_one_page_misses_nothing_that_outlived_it() {
 }
 
 #[test]
-fn two_volumes_with_one_id__only_at_one_time() {
+fn two_volumes_may_share_an_id_one_after_the_other() {
     let both = |deleted: bool| {
         let mut calls = vec![
             (1, 0, 1, create(v(1), wanted()).into(), made(facts(v(1)))),

@@ -48,7 +48,7 @@ pub(in crate::emulated_cluster) async fn read_again(shared: &Shared, node: usize
             &info.node_id,
         ));
     }
-    let limit = told(&info);
+    let limit = reported(&info);
     let topology: Pairs = info.accessible_topology.map(|place| place.segments).unwrap_or_default();
     if topology != known.node.topology {
         let (expected, actual) = (format!("{:?}", known.node.topology), format!("{topology:?}"));
@@ -59,6 +59,6 @@ pub(in crate::emulated_cluster) async fn read_again(shared: &Shared, node: usize
 }
 
 /// Returns the limit of a driver, if it reports one.
-pub(in crate::emulated_cluster) fn told(info: &v1::NodeGetInfoResponse) -> Option<u64> {
+pub(in crate::emulated_cluster) fn reported(info: &v1::NodeGetInfoResponse) -> Option<u64> {
     u64::try_from(info.max_volumes_per_node).ok().filter(|limit| *limit > 0)
 }

@@ -124,8 +124,8 @@ fn device_behind(path: &str) -> String {
     let name = || {
         let device = std::fs::metadata(path).ok()?.rdev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        let told = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/uevent")).ok()?;
-        told.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(|name| format!("/dev/{name}"))
+        let uevent = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/uevent")).ok()?;
+        uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(|name| format!("/dev/{name}"))
     };
     name().unwrap_or_else(|| path.to_owned())
 }

@@ -144,12 +144,12 @@ impl Kubelet {
                 self.unmount(&orphan(&found.pod_uid), &mut mount).await;
             }
             Err(why) => {
-                let told = Violation::new(
+                let violation = Violation::new(
                     "kubelet cannot read what it wrote beside a volume, and unmounts it without a call",
                 )
                 .expected("a driver changes nothing but its target path")
                 .actual(why);
-                self.cx.warn(told);
+                self.cx.warn(violation);
                 self.remove(&found);
             }
         }

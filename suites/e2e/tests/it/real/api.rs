@@ -224,7 +224,7 @@ impl Store {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let key = (resource.to_owned(), text("namespace"), text("name"));
         let kind = if self.objects.contains_key(&key) { "MODIFIED" } else { "ADDED" };
-        self.tell(resource, kind, &object);
+        self.notify(resource, kind, &object);
         self.objects.insert(key, object);
     }
 
@@ -246,11 +246,11 @@ impl Store {
     pub(crate) fn remove(&mut self, key: &Key) {
         if let Some(object) = self.objects.remove(key) {
             controllers::forget(self, &object);
-            self.tell(&key.0, "DELETED", &object);
+            self.notify(&key.0, "DELETED", &object);
         }
     }
 
-    fn tell(&mut self, resource: &str, kind: &str, object: &Value) {
+    fn notify(&mut self, resource: &str, kind: &str, object: &Value) {
         self.watchers.retain(|(of, watcher)| of != resource || watcher.send(event(kind, object)).is_ok());
     }
 

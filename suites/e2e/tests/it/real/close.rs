@@ -113,7 +113,7 @@ async fn a_sidecar_that_misses_a_deletion_is_reminded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn snapshot_gone_first__its_content_is_marked() {
+async fn the_content_of_a_snapshot_gone_first_is_marked() {
     let api = cluster();
     let real = with_claim(&api).await;
     api.has("volumesnapshotcontents", json!({
@@ -269,8 +269,8 @@ async fn cleanup_spares_objects_of_others() {
             }
         }
     });
-    let told = Mutex::new(Vec::new());
-    let done = clean_up(&server, |line| told.lock().unwrap().push(line.to_owned())).await.unwrap();
+    let lines = Mutex::new(Vec::new());
+    let done = clean_up(&server, |line| lines.lock().unwrap().push(line.to_owned())).await.unwrap();
     assert_eq!(
         done.removed,
         [format!("Namespace {NAMESPACE} of run sanity-abc123")],
@@ -278,7 +278,7 @@ async fn cleanup_spares_objects_of_others() {
     );
     assert_eq!((done.kept.len(), done.left.len()), (0, 0), "{done:?}");
     assert_eq!(
-        told.into_inner().unwrap(),
+        lines.into_inner().unwrap(),
         [format!("removing Namespace {NAMESPACE} of run sanity-abc123 and what is in it")]
     );
     assert_eq!(outside(&api), of_others());
@@ -386,7 +386,7 @@ const SOURCE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 #[tokio::test(start_paused = true)]
 async fn a_claim_with_a_forgotten_finalizer_is_released() {
     let api = cluster();
-    let told = Mutex::new(Vec::new());
+    let lines = Mutex::new(Vec::new());
     with_claim(&api).await;
     let holds = |name: &str| {
         let mut claim = api.object("persistentvolumeclaims", NAMESPACE, name).unwrap();
@@ -404,13 +404,13 @@ async fn a_claim_with_a_forgotten_finalizer_is_released() {
     });
     let server = server(&api).await;
     let began = Instant::now();
-    let done = clean_up(&server, |line| told.lock().unwrap().push(line.to_owned())).await.unwrap();
+    let done = clean_up(&server, |line| lines.lock().unwrap().push(line.to_owned())).await.unwrap();
     assert_eq!(done.left, [""; 0]);
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
-    let told = told.into_inner().unwrap().join("\n");
-    assert!(told.contains("waiting for PersistentVolumeClaim claim-0, Bound (held by"), "{told}");
+    let lines = lines.into_inner().unwrap().join("\n");
+    assert!(lines.contains("waiting for PersistentVolumeClaim claim-0, Bound (held by"), "{lines}");
     let freed = format!("removed the finalizer {SOURCE} of PersistentVolumeClaim claim-0 in {NAMESPACE}");
-    assert!(told.contains(&freed), "{told}");
+    assert!(lines.contains(&freed), "{lines}");
     assert_eq!(api.names("persistentvolumeclaims"), [""; 0]);
 }
 

@@ -57,8 +57,8 @@ async fn run_test(
     let planned = registry.select(&filter, &target.config().access_types);
     let options = RunOptions { jobs: 1, seed: 1, report_each: true, registry, ..RunOptions::default() };
     let run = Run::until(signal, target, planned, options).await;
-    let told = run.reports.into_iter().map(|report| (report.outcome, report.leftovers)).collect();
-    (told, run.summary)
+    let reports = run.reports.into_iter().map(|report| (report.outcome, report.leftovers)).collect();
+    (reports, run.summary)
 }
 
 #[tokio::test]
@@ -66,8 +66,8 @@ async fn a_failure_shows_events_and_leaves_no_objects() {
     let api = cluster();
     api.store(|store| store.capacity_of = Some("elsewhere"));
     let (_never, signal) = watch::channel(Halt::None);
-    let (told, summary) = run(&api, signal).await;
-    let [(Outcome::Failed(Finding { violation, .. }), left)] = &told[..] else { panic!("{:?}", told) };
+    let (reports, summary) = run(&api, signal).await;
+    let [(Outcome::Failed(Finding { violation, .. }), left)] = &reports[..] else { panic!("{:?}", reports) };
     assert_eq!(violation.message, "capacity is not published once for each segment");
     assert!(
         violation.transcript.iter().any(|line| line.starts_with("events in namespace sanity-")),
@@ -96,19 +96,23 @@ async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
         let api = cluster();
         api.store(|store| store.refused.extend(refused.map(str::to_owned)));
         let (_never, signal) = watch::channel(Halt::None);
-        let (told, _) = run_test(&api, &test, signal).await;
-        assert!(matches!(&told[..], [(Outcome::Passed, left)] if left.is_empty()), "{test}: {:?}", told);
+        let (reports, _) = run_test(&api, &test, signal).await;
+        assert!(
+            matches!(&reports[..], [(Outcome::Passed, left)] if left.is_empty()),
+            "{test}: {:?}",
+            reports
+        );
         assert_eq!(api.names("namespaces"), [""; 0]);
         assert_eq!(api.names("volumeattributesclasses"), [""; 0]);
     }
     // A claim that grows all the same is found.
     let (_never, signal) = watch::channel(Halt::None);
-    let (told, _) =
+    let (reports, _) =
         run_test(&cluster(), &format!("volume-expand/dynamic-pv-default-fs{FIXED}"), signal).await;
     assert!(
-        matches!(&told[..], [(Outcome::Failed(found), _)] if found.violation.message.contains("does not allow")),
+        matches!(&reports[..], [(Outcome::Failed(found), _)] if found.violation.message.contains("does not allow")),
         "{:?}",
-        told
+        reports
     );
 }
 
@@ -123,8 +127,8 @@ async fn what_an_interruption_leaves_is_told_as_an_error() {
         api.store(|store| store.refused.insert("DELETE storageclasses".to_owned()));
         raise.send(Halt::Interrupted).unwrap();
     };
-    let ((told, summary), ()) = tokio::join!(run(&api, signal), interrupting);
-    let [(Outcome::Broken(why), left)] = &told[..] else { panic!("{:?}", told) };
+    let ((reports, summary), ()) = tokio::join!(run(&api, signal), interrupting);
+    let [(Outcome::Broken(why), left)] = &reports[..] else { panic!("{:?}", reports) };
     assert!(why.starts_with("interrupted; could not undo: namespace sanity-"), "{why}");
     assert_eq!((left.len(), summary.halt), (1, Halt::Interrupted));
 }
@@ -140,8 +144,8 @@ async fn an_interruption_leaves_nothing() {
         }
         raise.send(Halt::Interrupted).unwrap();
     };
-    let ((told, summary), ()) = tokio::join!(run(&api, signal), interrupting);
-    let [(Outcome::Skipped(why), left)] = &told[..] else { panic!("{:?}", told) };
+    let ((reports, summary), ()) = tokio::join!(run(&api, signal), interrupting);
+    let [(Outcome::Skipped(why), left)] = &reports[..] else { panic!("{:?}", reports) };
     assert_eq!((why.as_str(), left.len()), ("interrupted", 0));
     assert_eq!(summary.halt, Halt::Interrupted);
     assert_eq!(api.names("namespaces"), [""; 0]);
@@ -153,8 +157,8 @@ async fn a_test_passes_when_the_cluster_does_as_it_should() {
     let api = cluster();
     api.store(|store| store.capacity_of = Some("a"));
     let (_never, signal) = watch::channel(Halt::None);
-    let (told, _) = run(&api, signal).await;
-    assert!(matches!(&told[..], [(Outcome::Passed, left)] if left.is_empty()), "{:?}", told);
+    let (reports, _) = run(&api, signal).await;
+    assert!(matches!(&reports[..], [(Outcome::Passed, left)] if left.is_empty()), "{:?}", reports);
     let made =
         api.store(|store| store.sent.iter().find(|one| one["kind"] == "StorageClass").cloned()).unwrap();
     assert_eq!(made["provisioner"], json!(DRIVER));
@@ -172,7 +176,7 @@ async fn what_comes_behind_a_look_is_seen_at_once() {
     api.store(|store| store.then.extend([(LOOK, (|_| ()) as Happening), (LOOK, publish)]));
     let (_never, signal) = watch::channel(Halt::None);
     let since = tokio::time::Instant::now();
-    let (told, _) = run(&api, signal).await;
-    assert!(matches!(&told[..], [(Outcome::Passed, _)]), "{:?}", told);
+    let (reports, _) = run(&api, signal).await;
+    assert!(matches!(&reports[..], [(Outcome::Passed, _)]), "{:?}", reports);
     assert_eq!(since.elapsed(), Duration::ZERO, "on a clock that moves when nobody has anything to do");
 }
