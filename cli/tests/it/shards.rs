@@ -272,7 +272,7 @@ fn a_shard_to_which_nothing_falls_has_nothing_to_say() {
 
 /// A single report is of no shard, and what was judged by two profiles has no verdict.
 #[test]
-fn one_report_or_foreign_ones_are_not_merged() {
+fn merging_one_report_and_two_of_different_profiles() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (one, two) = (path("one.json"), path("two.json"));
