@@ -99,7 +99,7 @@ impl Judge {
         report.also.extend(Some(before).filter(|before| before.violation().is_some()));
     }
 
-    /// Orders everything that a check has found by the profile from which it binds. A check that found nothing has one outcome.
+    /// Orders everything that a check has found, the gravest first. A check that found nothing has one outcome.
     fn weigh(&self, planned: &Planned, evidence: &mut Evidence) -> Vec<Outcome> {
         let by_rule = |violation: Violation, source| {
             let rule = violation.requirement.or_else(|| planned.check.requirements.first().copied());
@@ -119,7 +119,7 @@ impl Judge {
             }
             other => other,
         };
-        all.sort_by_key(Outcome::binds_from);
+        all.sort_by_key(Outcome::place);
         let not_undone = evidence.leftover.as_ref().map(|what| format!("could not undo: {what}"));
         match ended {
             // The end of the run does not look for what a check that was skipped or interrupted has left behind.

@@ -191,6 +191,17 @@ impl Outcome {
         }
     }
 
+    /// The place among the outcomes of one check: a failure that recurred comes before one that did not, and both before a warning.
+    pub(crate) fn place(&self) -> (u8, Option<Profile>) {
+        let of_kind = match self.kind() {
+            OutcomeKind::Failed => 0,
+            OutcomeKind::Flaky if self.counts_as() == OutcomeKind::Failed => 1,
+            OutcomeKind::Flaky => 2,
+            _ => 3,
+        };
+        (of_kind, self.binds_from())
+    }
+
     /// The violation, if the driver broke something.
     pub fn violation(&self) -> Option<&Violation> {
         self.finding().map(|finding| &finding.violation)

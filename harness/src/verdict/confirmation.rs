@@ -108,12 +108,7 @@ impl Confirmation {
                 all.push(judge.outcome(&label, Finding { plays, ..finding }));
             }
         }
-        all.sort_by_key(|outcome| match outcome.kind() {
-            OutcomeKind::Failed => 0,
-            OutcomeKind::Flaky if outcome.counts_as() == OutcomeKind::Failed => 1,
-            OutcomeKind::Flaky => 2,
-            _ => 3,
-        });
+        all.sort_by_key(Outcome::place);
         report.set_outcomes(all);
         // Other checks look behind the faults that this one reports, and only behind those.
         let mut reported = Vec::new();

@@ -9,7 +9,7 @@ use csi_harness::config::profile::{FlakyResult, Profile};
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::{Halt, Outcome, OutcomeKind, Verdict};
 use csi_harness::spec::faults::{Claim, FaultKey};
-use csi_harness::spec::verdict::{CutShort, Plays};
+use csi_harness::spec::verdict::{CutShort, Damage, Plays};
 use tokio::sync::watch;
 
 use crate::bench::{Bench, Ran, config};
@@ -65,6 +65,21 @@ check! {
     async |_cx| {
         STATED_PLAYS.fetch_add(1, Ordering::Relaxed);
         Err(Violation::new("a case failed").replayed(1, 3).into())
+    }
+}
+
+check! {
+    /// Has replayed two cases, of which the first one failed once, and the second one each time.
+    ONCE_AND_ALWAYS {
+        id: "flaky/once-and-always",
+        title: "two cases fail, one of them each time",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+        varies: true,
+    }
+    async |cx| {
+        cx.blame(Violation::new("a case failed once").damage(Damage::DataLoss).replayed(1, 4));
+        Err(Violation::new("a case failed").replayed(4, 4).into())
     }
 }
 
@@ -198,6 +213,14 @@ async fn what_a_check_has_replayed_itself_is_not_repeated() {
         (plays(&ran, &STATED), STATED_PLAYS.load(Ordering::Relaxed)),
         (Some(Plays { failed: 1, of: 3 }), 1)
     );
+}
+
+#[tokio::test]
+async fn a_failure_that_recurs_comes_before_a_flaky_one() {
+    let ran = ran(config(), "", &[&ONCE_AND_ALWAYS]).await;
+    let outcome = ran.outcome(&ONCE_AND_ALWAYS);
+    let message = outcome.violation().map(|violation| violation.message.as_str());
+    assert_eq!((outcome.kind(), message), (OutcomeKind::Failed, Some("a case failed")));
 }
 
 #[tokio::test]
