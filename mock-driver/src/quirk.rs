@@ -98,4 +98,7 @@ quirks! {
     FewerMetadataThanAsked, "fewer-metadata-than-asked", "no message carries more than three tuples", "META-ALLOC-007";
     DeltasOfWholeVolumes, "deltas-of-whole-volumes", "GetMetadataDelta lists unchanged blocks, too", "META-DELTA-002";
     ChangeTrackingOff, "change-tracking-off", "GetMetadataDelta is FAILED_PRECONDITION", "META-DELTA-021";
+
+    // Pools.
+    NoDefaultPool, "no-default-pool", "only parameters name a pool, so GetCapacity without them is FAILED_PRECONDITION", "CTRL-CAPACITY-011";
 }

@@ -29,7 +29,10 @@ pub(crate) fn lacks_right(answer: &str) -> Option<&'static str> {
 fn lacks_right_of(answer: &str, capabilities: u64) -> Option<&'static str> {
     let answer = answer.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| answer.contains(word));
-    let is_meant = answer.contains("cap_sys_resource") || has(&GROWS) && has(&DENIED);
+    // Many drivers answer with the command and its exit status, and leave out what it printed.
+    let gives_no_reason =
+        answer.contains("resize2fs") && answer.contains("exit status 1") && !answer.contains("resize2fs:");
+    let is_meant = answer.contains("cap_sys_resource") || has(&GROWS) && has(&DENIED) || gives_no_reason;
     (is_meant && capabilities & (1 << SYS_RESOURCE) == 0).then_some(
         "this machine gives processes no CAP_SYS_RESOURCE, without which the kernel grows no mounted ext4, so this shows nothing of the driver",
     )
@@ -95,13 +98,17 @@ mod tests {
             "INTERNAL \"resize2fs: Permission denied to resize filesystem\"",
             "INTERNAL \"failed to grow /dev/loop3: Operation not permitted (os error 1)\"",
             "FAILED_PRECONDITION \"growing it while mounted needs CAP_SYS_RESOURCE\"",
+            "UNKNOWN \"Command 'resize2fs /dev/loop0' returned non-zero exit status 1.\"",
         ] {
             assert!(lacks_right_of(answer, without).is_some(), "{answer}");
             assert_eq!(lacks_right_of(answer, with), None, "{answer}");
         }
-        for answer in
-            ["INTERNAL \"mkfs: Operation not permitted\"", "OUT_OF_RANGE \"cannot expand so far\"", "OK"]
-        {
+        for answer in [
+            "INTERNAL \"mkfs: Operation not permitted\"",
+            "INTERNAL \"exit status 1: resize2fs: Bad magic number in super-block\"",
+            "OUT_OF_RANGE \"cannot expand so far\"",
+            "OK",
+        ] {
             assert_eq!(lacks_right_of(answer, without), None, "{answer}");
         }
     }

@@ -111,6 +111,9 @@ pub(crate) async fn get_capacity(
     request: &v1::GetCapacityRequest,
 ) -> Result<v1::GetCapacityResponse, Status> {
     validate::map("parameters", &request.parameters)?;
+    if driver.is(Quirk::NoDefaultPool) && request.parameters.is_empty() {
+        return Err(Status::failed_precondition("there is no default pool"));
+    }
     if !can_be_had(driver, request)? {
         return Ok(v1::GetCapacityResponse::default());
     }

@@ -134,6 +134,16 @@ async fn ids_can_come_from_names_or_have_a_format() {
 }
 
 #[tokio::test]
+async fn without_a_default_pool_capacity_needs_parameters() {
+    let driver = quirky(Quirk::NoDefaultPool);
+    let without = driver.get_capacity(Request::new(v1::GetCapacityRequest::default())).await;
+    assert_eq!(code(without), Code::FailedPrecondition);
+    let parameters = map(&[("pool", "mock")]);
+    let given = v1::GetCapacityRequest { parameters, ..Default::default() };
+    assert!(ok(driver.get_capacity(Request::new(given)).await).available_capacity > 0);
+}
+
+#[tokio::test]
 async fn parameters_secrets_and_contexts_can_be_demanded() {
     let parameters = quirky(Quirk::ParametersDemanded);
     assert_eq!(

@@ -84,6 +84,14 @@ impl Canary {
             Ok(now) => now,
             Err(error) => return Some(format!("{} cannot be read any more: {error}", self.dir.display())),
         };
+        // What is covered by a mount is still there, so its files are not called gone.
+        let identity = |looks: &BTreeMap<_, Look>| looks.get(&self.dir).map(|look| (look.device, look.inode));
+        if identity(&now) != identity(&self.before) {
+            return Some(format!(
+                "another directory is at {}, as where something is mounted there",
+                self.dir.display()
+            ));
+        }
         let gone = self.before.keys().filter(|path| !now.contains_key(*path));
         let gone = gone.map(|path| format!("{} is gone", path.display()));
         let other = now.iter().filter_map(|(path, look)| match self.before.get(path) {
@@ -179,5 +187,28 @@ fn kind(kind: FileType) -> &'static str {
         _ if kind.is_block_device() => "device",
         _ if kind.is_file() => "file",
         _ => "special file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{Canary, look};
+
+    #[test]
+    fn files_that_are_covered_are_not_called_gone() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("canary");
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("keep"), "").unwrap();
+        let canary = Canary { before: look(&dir).unwrap(), dir: dir.clone() };
+        assert_eq!(canary.changed(), None);
+
+        fs::rename(&dir, root.path().join("aside")).unwrap();
+        fs::create_dir(&dir).unwrap();
+        let changed = canary.changed().unwrap();
+        assert!(changed.starts_with("another directory is at "), "{changed}");
+        assert!(!changed.contains("gone"), "{changed}");
     }
 }

@@ -47,9 +47,7 @@ impl ResourceUsage {
         let listed = if has(Capability::ListVolumes) { cx.list_volumes().await? } else { Vec::new() };
         let volumes = listed.into_iter().filter_map(|entry| entry.volume);
         let available_bytes = match has(Capability::GetCapacity) {
-            true => {
-                Some(cx.call(v1::GetCapacityRequest::default()).setup("capacity").await?.available_capacity)
-            }
+            true => Some(cx.call(capacity_request(cx)).setup("capacity").await?.available_capacity),
             false => None,
         };
         Ok(ResourceUsage {
@@ -97,6 +95,12 @@ impl ResourceUsage {
             None
         }
     }
+}
+
+/// Returns a request for the capacity of the pool in which the run makes its volumes. Other pools do not show what the
+/// driver loses, and a driver may have no default pool.
+pub(crate) fn capacity_request(cx: &Cx) -> v1::GetCapacityRequest {
+    v1::GetCapacityRequest { parameters: cx.config().parameters.clone(), ..Default::default() }
 }
 
 /// Remarks on what is missing after everything was undone.

@@ -117,11 +117,15 @@ check! {
         let unpublished = cx.node_unpublish(volume_id, &through).await.any_answer()?;
         let answer = unpublished.map_or_else(|refused| refused.to_string(), |_| "OK".to_owned());
         let left = cx.path_kind(&target).await?;
+        let is_mounted = cx.is_mount_point(&target);
         if left != PathKind::NotFound {
             // The driver may know it by its true path.
             let _ = cx.node_unpublish(volume_id, &target).await.answer();
             let _ = cx.unmount_below([target.as_str()])?;
             let _ = std::fs::remove_dir(&target).or_else(|_| std::fs::remove_file(&target));
+        }
+        if left != PathKind::NotFound && !is_mounted && leaves_target(cx, staged.clone()).await? {
+            return Err(Stop::skip("nothing is mounted there, and the driver leaves the target path without a link, too"));
         }
         ensure!(
             left == PathKind::NotFound,
@@ -131,6 +135,13 @@ check! {
         );
         Ok(())
     }
+}
+
+/// Returns true if something stays at a plain target path after NodeUnpublishVolume.
+async fn leaves_target(cx: &Cx, staged: Staged) -> CheckResult<bool> {
+    let Published { staged, target_path } = cx.published(staged).await?;
+    cx.node_unpublish(&staged.attached.volume.id, &target_path).setup("an unpublished volume").await?;
+    Ok(cx.path_kind(&target_path).await? != PathKind::NotFound)
 }
 
 /// Makes a symbolic link at a path of the form of a target path.

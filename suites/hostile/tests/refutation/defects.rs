@@ -31,6 +31,10 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
         .chain([
             libtest_mimic::Trial::test("defect/all-are-named", all_are_named),
             libtest_mimic::Trial::test("defect/what-stays-ends-no-check", what_stays_ends_no_check),
+            libtest_mimic::Trial::test(
+                "defect/a-target-that-always-stays-is-not-put-down-to-a-link",
+                a_target_that_always_stays_is_not_put_down_to_a_link,
+            ),
         ])
         .collect()
 }
@@ -51,6 +55,20 @@ fn what_stays_ends_no_check() -> Result<(), Failed> {
     match is_noted && !run.summary.leaks.is_empty() {
         true => Ok(()),
         false => Err(Failed::from(format!("what stays is not reported: {:?}", said.notes))),
+    }
+}
+
+/// A driver that never removes target paths leaves them behind a link as well, but no volume in them.
+fn a_target_that_always_stays_is_not_put_down_to_a_link() -> Result<(), Failed> {
+    let mock =
+        csi_mock_driver::Config { defects: vec![Defect::NodeUnpublishLeavesTarget], ..Default::default() };
+    let run = mock::run(registry(), mock, everything_set(), SEED, |check| {
+        check.id == "hostile/targets/link-above"
+    })?;
+    let said = run.reports.first().ok_or("it did not run")?;
+    match &said.outcome {
+        Outcome::Skipped(why) if why.contains("without a link, too") => Ok(()),
+        outcome => Err(Failed::from(format!("{outcome:?}"))),
     }
 }
 

@@ -59,10 +59,12 @@ check! {
         let reply = cx.call(v1::GetCapacityRequest::default()).await;
         let response = if cx.config().parameters.is_empty() {
             reply.must("say how much space there is")?
+        } else if let Ok(response) = reply.any_answer()? {
+            response
         } else {
-            let refusal = refused_with(Code::InvalidArgument);
-            let answer = reply.may_be_refused("without the parameters that the driver may demand", refusal)?;
-            answer.ok_or_else(|| Stop::skip("the driver demands parameters"))?
+            // A driver without a default pool needs parameters, and the specification names no code for that.
+            cx.call(request(cx)).await.must("say how much space there is for the configured parameters")?;
+            return Err(Stop::skip("the driver demands parameters"));
         };
         ensure!(
             response.available_capacity >= 0,

@@ -11,6 +11,7 @@ use csi_ops::operation::Operation::*;
 
 use super::cycle::Cycle;
 use super::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
+use crate::resource_usage::capacity_request;
 
 /// Rounds of each kind that are compared, after one that is not: what is made once may stay.
 const ROUNDS: usize = 3;
@@ -112,7 +113,7 @@ async fn counts_capacity(cx: &Cx) -> CheckResult<bool> {
 }
 
 async fn available_bytes(cx: &Cx) -> CheckResult<i64> {
-    Ok(cx.call(v1::GetCapacityRequest::default()).setup("capacity").await?.available_capacity)
+    Ok(cx.call(capacity_request(cx)).setup("capacity").await?.available_capacity)
 }
 
 /// Everything that exists in the back end, as the driver reports it and as it is seen from outside.

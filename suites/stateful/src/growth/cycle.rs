@@ -11,6 +11,7 @@ use csi_ops::volume::TrackedVolume;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 use super::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
+use crate::resource_usage::capacity_request;
 
 /// The longest time after which a call is given up.
 const GIVEN_UP_MAX: Duration = Duration::from_millis(4);
@@ -283,7 +284,7 @@ async fn look(cx: &Cx) -> CheckResult {
         require_answer(cx.call(v1::ListSnapshotsRequest::default()).once().await)?;
     }
     if capabilities.has(Capability::GetCapacity) {
-        require_answer(cx.call(v1::GetCapacityRequest::default()).once().await)?;
+        require_answer(cx.call(capacity_request(cx)).once().await)?;
     }
     Ok(())
 }
