@@ -83,7 +83,7 @@ pub(crate) fn coverage(args: &CoverageArgs) -> Result<Exit, Error> {
     let coverage = measure(&suites::all(), &suites::proven(), &wanted);
     let out = io::stdout().lock();
     match args.format {
-        OutputFormat::Text => text(out, &coverage)?,
+        OutputFormat::Text => text(out, &coverage, args.csi_version)?,
         OutputFormat::Json => json(out, &coverage)?,
     }
     Ok(Exit::Success)
@@ -265,7 +265,7 @@ pub(crate) fn untested() -> Vec<UntestedEntry> {
     on_drivers().filter(is_untested).map(entry).collect()
 }
 
-fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {
+fn text(mut out: impl Write, coverage: &Coverage, version: Option<Version>) -> io::Result<()> {
     for row in &coverage.requirements {
         let profile = if row.binds_from == Profile::Kubernetes { "kubernetes: " } else { "" };
         write!(out, "{:<20} {:<6} {profile}", row.id, row.level)?;
@@ -289,9 +289,10 @@ fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {
         totals.untestable
     )?;
     writeln!(out, "{} of them bind under the profile kubernetes but not under csi", totals.kubernetes)?;
+    let versions = version.map_or_else(|| "1.12 and 1.13 together".to_owned(), |version| version.to_string());
     writeln!(
         out,
-        "of the MUST and SHOULD requirements that can be observed from outside, in CSI 1.12 and 1.13 together:"
+        "of the MUST and SHOULD requirements that can be observed from outside, in CSI {versions}:"
     )?;
     share(&mut out, "MUST", &totals.testable_must)?;
     share(&mut out, "SHOULD", &totals.testable_should)
@@ -329,6 +330,18 @@ mod tests {
             error.contains("no requirement") && error.contains("did you mean CTRL-CREATEVOL-"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn the_text_names_the_versions_that_are_counted() {
+        let written = |version| {
+            let mut out = Vec::new();
+            let wanted = Wanted { version, ..Wanted::default() };
+            text(&mut out, &measure(&suites::all(), &suites::proven(), &wanted), version).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(written(None).contains("in CSI 1.12 and 1.13 together:"));
+        assert!(written(Some(Version::V1_12)).contains("in CSI 1.12:"));
     }
 
     #[test]

@@ -335,7 +335,7 @@ fn print_plan(
         )?;
     }
     let open =
-        if open == 0 { String::new() } else { format!(", and {open} more may: only the driver knows") };
+        if open == 0 { String::new() } else { format!(", and {open} more may, which depends on the driver") };
     writeln!(
         out,
         "\nKubernetes {version}: its e2e.test has {registered} of these tests for this definition"

@@ -169,7 +169,7 @@ named! {
     CreateVolumeContextHoldsSecrets, "create-volume-context-holds-secrets", "volume_context holds the secrets of the request";
     CreateVolumeContextTooLarge, "create-volume-context-too-large", "volume_context takes up more than 4 KiB";
     CreateVolumeFailsAfterQuotes, "create-volume-fails-after-quotes", "after a name with a quotation mark in it every request is UNKNOWN, until the driver is started anew";
-    CreateVolumeFailsLate, "create-volume-fails-late", "that a file system does not exist is noticed once the volume is made: INTERNAL, and the volume stays";
+    CreateVolumeFailsLate, "create-volume-fails-late", "an unknown file system is noticed only when the volume is made: the answer is INTERNAL, and the volume stays";
     CreateVolumeFailsAfterWork, "create-volume-fails-after-work", "the first answer is INTERNAL although the volume is made";
     CreateVolumeCrashesAfterWork, "create-volume-crashes-after-work", "the driver ends once the volume is made, before it answers";
     CreateVolumeCrashesOnLongNames, "create-volume-crashes-on-long-names", "a name of more than 128 bytes ends the driver";
@@ -570,7 +570,7 @@ named! {
     ControllerGetVolumeHealthKeepsIll, "controller-get-volume-health-keeps-ill", "a problem that a volume had once is reported for ever";
     ControllerGetVolumeHealthOtherId, "controller-get-volume-health-other-id", "another volume_id is returned than was asked";
     ControllerGetVolumeHealthRefusesUnpublished, "controller-get-volume-health-refuses-unpublished", "a volume that is not published is NOT_FOUND";
-    ControllerGetVolumeHealthUnknownOk, "controller-get-volume-health-unknown-ok", "an unknown volume is OK, and well";
+    ControllerGetVolumeHealthUnknownOk, "controller-get-volume-health-unknown-ok", "an unknown volume is OK and has no problem";
     ControllerGetVolumeHealthWarnsOfNew, "controller-get-volume-health-warns-of-new", "a volume that was never used is reported as degraded";
     ControllerGetVolumeHealthWithoutHealth, "controller-get-volume-health-without-health", "the reply has no volume_health";
 
@@ -816,7 +816,7 @@ named! {
     NodeGetVolumeHealthRefusesPathsOf128Bytes, "node-get-volume-health-refuses-paths-of-128-bytes", "NodeGetVolumeHealth takes paths of up to 127 bytes only";
     NodeGetVolumeHealthRefusesStagingPath, "node-get-volume-health-refuses-staging-path", "staging_target_path is rejected";
     NodeGetVolumeHealthRefusesUnused, "node-get-volume-health-refuses-unused", "a volume that is neither staged nor published is INTERNAL";
-    NodeGetVolumeHealthUnknownOk, "node-get-volume-health-unknown-ok", "an unknown volume is OK, and well";
+    NodeGetVolumeHealthUnknownOk, "node-get-volume-health-unknown-ok", "an unknown volume is OK and has no problem";
     NodeGetVolumeHealthWithoutHealth, "node-get-volume-health-without-health", "the reply has no volume_health";
 
     // NodeGetStorageHealth.

@@ -95,6 +95,8 @@ fn what_others_have_made_is_left_alone() {
     let (place, driver, other) = (Place::new(), slow(), slow());
     let child = place.start(&["--endpoint", &driver.endpoint, "--filter", "controller/create-volume/"]);
     driver.wait_for_volume();
+    // Otherwise the run might have deleted all of its volumes by the time it is killed.
+    kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
     let said = place.cleanup(&["--endpoint", &driver.endpoint], 0);
     assert!(said.stdout.contains("nothing is left"), "the run is under way: {}", said.stdout);
     kill(child);

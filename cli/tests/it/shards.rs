@@ -321,7 +321,7 @@ fn the_plan_of_a_shard_is_what_it_would_run() {
         let (here, all) = (part.len(), whole.len());
         let open = match part.iter().filter(|line| line.starts_with("run? ")).count() {
             0 => String::new(),
-            open => format!(", and {open} more may: only the driver knows"),
+            open => format!(", and {open} more may, which depends on the driver"),
         };
         let expected = format!("{runs} of {here} tests would run{open}, in shard {index} of 4; {all} in all");
         assert_eq!(last, expected);

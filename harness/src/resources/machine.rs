@@ -80,8 +80,7 @@ pub(crate) fn clear_read_only_loops(before: &BTreeSet<String>) -> Option<String>
         read_only_loops().difference(before).filter(|one| is_cleared(one)).cloned().collect();
     (!cleared.is_empty()).then(|| {
         format!(
-            "loop devices that became free and read-only meanwhile (BLKROSET), here or in another program, and were made writable again for those \
-             that get them next: {}",
+            "free loop devices that this run or another program has left read-only (BLKROSET), and that were made writable again: {}",
             cleared.join(" ")
         )
     })

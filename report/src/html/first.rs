@@ -206,7 +206,7 @@ fn write_next(html: &mut Html, run: &Run, concluded: Concluded) {
                 steps.push(("Why the first rule is there, and how it is tested", format!("csi-sanity explain {rule}")));
             }
             if let Some(check) = first {
-                steps.push(("Once it is fixed, that check again", check.repeat.clone()));
+                steps.push(("Once it is fixed, run that check again", check.repeat.clone()));
             }
             steps.push((
                 "What is to stay for now becomes a list, so that a gate shows only what is new",

@@ -184,7 +184,7 @@ check! {
         }
         if before != after {
             let paths: Vec<_> = before.iter().filter(|(path, one)| after.get(*path) != Some(*one)).collect();
-            cx.note(format!("owner, mode or time is another one in the copy: {:?}", paths[0].0));
+            cx.note(format!("the copy has another owner, mode or time: {:?}", paths[0].0));
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ check! {
     /// Kubernetes detaches the volume, and the pod continues elsewhere. When the node comes back, its kubelet cleans up.
     SILENT {
         id: "nodes/silent",
-        title: "a volume is taken from a node that has fallen silent with its data, and the node that comes back does not hurt it",
+        title: "a volume of a node that has fallen silent is published elsewhere with its data, and the node does not damage it when it comes back",
         spec: [NODES_001, NODES_002, NODES_003, NODES_007, IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, TWO_NODES, ROOT],
         refuted_by: [

@@ -61,7 +61,25 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
         let one_reports = move || one_reports(defect, check);
         trials.push(libtest_mimic::Trial::test(format!("defects/one-check-reports-{defect}"), one_reports));
     }
+    trials.push(libtest_mimic::Trial::test(
+        "defects/a-snapshot-that-was-never-listed-is-not-deleted-with-its-volume",
+        a_snapshot_that_was_never_listed,
+    ));
     trials
+}
+
+/// Checks that DeleteVolume is not blamed for a snapshot that the list has never had.
+fn a_snapshot_that_was_never_listed() -> Result<(), Failed> {
+    let defects = vec![Defect::ListSnapshotsLacksNewest];
+    let mock = csi_mock_driver::Config { seed: Some(1), defects, ..everything_on() };
+    let mut config = everything_set();
+    config.time_limits.settle_ms = Some(100);
+    let check = "controller/delete-volume/with-snapshots";
+    let run = bench::play_with_verdicts(1, mock, config, |one| one.id == check)?;
+    match &run.by_label().get(check).ok_or("it was not run")?.outcome {
+        Outcome::Passed => Ok(()),
+        other => Err(Failed::from(format!("{other:#?}"))),
+    }
 }
 
 /// Checks that only one of the checks in the row of a defect reports it, and that the others refer to that one.

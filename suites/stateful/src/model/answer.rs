@@ -199,7 +199,7 @@ impl fmt::Display for Found {
             Found::Empty => f.write_str("nothing"),
             Found::Cut => f.write_str("the beginning of a write"),
             Found::Holes => f.write_str("a write, parts of which are zeros"),
-            Found::Shifted => f.write_str("a write that stands elsewhere"),
+            Found::Shifted => f.write_str("a write that belongs elsewhere"),
             Found::Mixed => f.write_str("parts of two writes"),
             Found::Damaged => f.write_str("a write with other bytes in it"),
             Found::Strange => f.write_str("what nobody wrote there"),

@@ -100,7 +100,7 @@ check! {
         if cx.target().is_alive().await {
             return Ok(());
         }
-        let ended = Violation::new("after all connections were closed the driver serves nobody any more")
+        let ended = Violation::new("the driver accepts no connection any more after all were closed")
             .expected("an answer to whoever connects next")
             .actual("no answer")
             .printed(driver.last_lines());
