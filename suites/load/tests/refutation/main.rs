@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     let seeds = if matrix::part().is_some() { &SEEDS[..] } else { &SEEDS[..1] };
     for seed in seeds.iter().copied() {
-        for preset in ["smoke", "attach-storm", "polling", "snapshot-tree", "node-restart"] {
+        for preset in ["smoke", "attach-storm", "polling", "snapshot-tree", "node-restart", "rejections"] {
             let name = format!("healthy/{preset}/seed-{seed}");
             trials.push(Trial::test(name, move || no_accusation(&played(preset, short(6), "", seed)?)));
         }
@@ -68,6 +68,7 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
         ("node-stage-keeps-child", "smoke", fast(12, 100.0), ["LOAD-003", "the driver grows by"]),
         ("node-unpublish-leaves-zombie", "smoke", fast(12, 100.0), ["LOAD-003", "zombie"]),
         ("controller-expand-leaves-file", "smoke", fast(12, 100.0), ["LOAD-003", "of the driver"]),
+        ("rejections-keep-memory", "rejections", Changes::default(), ["LOAD-003", "of memory"]),
     ]
 }
 
