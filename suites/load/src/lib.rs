@@ -6,6 +6,7 @@
 pub mod compare;
 mod cycle;
 mod fleet;
+mod independence;
 pub mod judge;
 mod load;
 pub mod merge;

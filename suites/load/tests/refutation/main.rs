@@ -69,6 +69,7 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
         ("node-unpublish-leaves-zombie", "smoke", fast(12, 100.0), ["LOAD-003", "zombie"]),
         ("controller-expand-leaves-file", "smoke", fast(12, 100.0), ["LOAD-003", "of the driver"]),
         ("rejections-keep-memory", "rejections", Changes::default(), ["LOAD-003", "of memory"]),
+        ("one-lock-for-all-volumes", "attach-storm", short(3), ["LOAD-007", "waits for that of another one"]),
     ]
 }
 
