@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use csi_faulty_driver::Defect as HostpathDefect;
 use csi_harness::checks::registry::Registry;
 use csi_harness::config::Config;
 use csi_harness::results::outcome::{CheckReport, Outcome};
@@ -32,7 +33,10 @@ fn main() -> ExitCode {
             let name = format!("healthy/{preset}/seed-{seed}");
             trials.push(Trial::test(name, move || no_accusation(&played(preset, short(6), "", seed)?)));
         }
-        trials.push(Trial::test(format!("reference-driver/seed-{seed}"), move || reference_driver(seed)));
+        trials.push(Trial::test(format!("reference-driver/seed-{seed}"), move || {
+            on_reference_driver("smoke", short(8), None, seed)?
+                .map_or(Ok(()), |reports| no_accusation(&reports))
+        }));
     }
     for quirk in [Quirk::ThrottlesEveryFifthCall, Quirk::SlowCalls] {
         trials.push(Trial::test(format!("quirk/{quirk}"), move || unusual(quirk)));
@@ -40,6 +44,14 @@ fn main() -> ExitCode {
     for (defect, preset, changes, expected) in refutations() {
         let name = format!("defect/{defect}");
         trials.push(Trial::test(name, move || found_in_time(preset, &changes, defect, expected)));
+    }
+    for (defect, resource) in
+        [(HostpathDefect::LeavesMounts, "mount"), (HostpathDefect::LeavesLoopDevices, "loop device")]
+    {
+        trials.push(Trial::test(format!("defect/{}", defect.id()), move || {
+            let reports = on_reference_driver("smoke", short(16), Some(defect), 1)?;
+            reports.map_or(Ok(()), |reports| is_found(&reports, ["LOAD-003", resource]))
+        }));
     }
     trials.push(Trial::test("threshold/a-stall-is-not-in-the-mean", a_stall_is_not_in_the_mean));
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -122,8 +134,14 @@ fn unusual(quirk: Quirk) -> Result<(), Failed> {
     no_accusation(&run.reports)
 }
 
-/// With real mounts, so that the contents of volumes are read under load, too.
-fn reference_driver(seed: u64) -> Result<(), Failed> {
+/// Runs a preset on the reference driver, with real mounts, so that the contents of volumes are read under load, too. Returns `None` where
+/// nothing can be mounted.
+fn on_reference_driver(
+    preset: &str,
+    changes: Changes,
+    defect: Option<HostpathDefect>,
+    seed: u64,
+) -> Result<Option<Vec<CheckReport>>, Failed> {
     let played = hostpath::in_directory(async |root| -> Result<Run, Failed> {
         let config = Config {
             endpoint: Some(hostpath::endpoint(root).to_string()),
@@ -136,10 +154,10 @@ fn reference_driver(seed: u64) -> Result<(), Failed> {
             nodes: Vec::new(),
             ..everything_set()
         };
-        let registry = registry("smoke", short(8), &Results::default())?;
-        run_on(registry, hostpath::child(root, &[], None)?, config, seed, |_| true).await
+        let registry = registry(preset, changes, &Results::default())?;
+        run_on(registry, hostpath::child(root, &[], defect)?, config, seed, |_| true).await
     });
-    played.map_or(Ok(()), |run| no_accusation(&run?.reports))
+    played.map(|run| Ok(run?.reports)).transpose()
 }
 
 fn no_accusation(reports: &[CheckReport]) -> Result<(), Failed> {
