@@ -19,7 +19,7 @@ const SLOWER: Duration = Duration::from_millis(250);
 const OF_A_PAIR: Duration = Duration::from_micros(1);
 /// Volumes that are made at the same time, the forgotten one included, and one in how many is forgotten then.
 const FORGETS_BESIDE: usize = 4;
-const FORGETS_EVERY: u32 = 8;
+const FORGETS_EVERY: u32 = 3;
 /// The time during which other volumes count as made at the same time.
 const OVERLAP: Duration = Duration::from_millis(2);
 

@@ -37,8 +37,8 @@ const MEMORY_CYCLES_MAX: u64 = 5_000;
 /// The time in which all kinds are tried for memory.
 const MEMORY_MAX: Duration = Duration::from_secs(120);
 
-/// Looks at the driver.
-#[derive(Debug)]
+/// Looks at the driver. The default one has no process to look at.
+#[derive(Debug, Default)]
 pub(crate) struct Sampler {
     /// The process of the driver, unless it is this one or cannot be seen.
     process: Option<u32>,

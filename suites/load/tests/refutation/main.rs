@@ -10,10 +10,10 @@ use csi_harness::config::Config;
 use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_mock_driver::{Defect, Quirk};
 use csi_suite_load::workload::{Changes, Workload};
-use csi_suite_load::{Results, suite};
+use csi_suite_load::{Results, SUITE, suite};
 use csi_test_support::mock::{self, everything_set, run_on};
 use csi_test_support::run::{Run, outcomes};
-use csi_test_support::{hostpath, matrix, process};
+use csi_test_support::{hostpath, matrix, process, quirks};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Loads at the same time: each of them takes what the machine has.
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         }));
     }
     for quirk in [Quirk::ThrottlesEveryFifthCall, Quirk::SlowCalls] {
-        trials.push(Trial::test(format!("quirk/{quirk}"), move || unusual(quirk)));
+        trials.push(Trial::test(format!("smoke/{quirk}"), move || unusual(quirk)));
     }
     for (defect, preset, changes, expected) in refutations() {
         let name = format!("defect/{defect}");
@@ -53,6 +53,11 @@ fn main() -> ExitCode {
             reports.map_or(Ok(()), |reports| is_found(&reports, ["LOAD-003", resource]))
         }));
     }
+    trials.extend(quirks::trials(|| Registry::new([SUITE])));
+    trials.push(Trial::test("default-run/healthy", || no_accusation(&default_run("", 1)?)));
+    trials.push(Trial::test("default-run/create-volume-forgets-under-load", || {
+        is_found(&default_run("create-volume-forgets-under-load", 1)?, ["LOAD-001", "not deleted"])
+    }));
     trials.push(Trial::test("threshold/a-stall-is-not-in-the-mean", a_stall_is_not_in_the_mean));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -132,6 +137,13 @@ fn unusual(quirk: Quirk) -> Result<(), Failed> {
     let run =
         mock::run(registry("smoke", short(6), &Results::default())?, mock, everything_set(), 1, |_| true)?;
     no_accusation(&run.reports)
+}
+
+/// Runs the load of a default run on the mock driver.
+fn default_run(defects: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
+    let registry = Registry::new([SUITE]);
+    let check = registry.check_refs().next().ok_or("the suite has a check")?;
+    process::played(registry.clone(), &check, defects, seed)
 }
 
 /// Runs a preset on the reference driver, with real mounts, so that the contents of volumes are read under load, too. Returns `None` where
