@@ -189,8 +189,10 @@ fn explain_requirement(
 ) -> io::Result<()> {
     write_rule(&mut out, rule)?;
     let checks: Vec<_> = coverage::checks_of(rule, registry).collect();
-    if checks.is_empty() && csi_suite_load::judge::RULES.iter().any(|other| other.id == rule.id) {
-        return writeln!(out, "\nchecked by csi-sanity load");
+    let is_of_load = csi_suite_load::judge::RULES.iter().any(|other| other.id == rule.id);
+    if is_of_load && checks.iter().all(|id| id.starts_with("load/")) {
+        let checks: String = checks.iter().map(|id| format!(" and {id}")).collect();
+        return writeln!(out, "\nchecked by csi-sanity load{checks}");
     }
     if checks.is_empty() {
         return writeln!(out, "\nnot checked: {}", coverage::untested_because(rule));

@@ -45,7 +45,7 @@ use crate::standing::Standing;
 use crate::stop::{Stopper, say};
 
 /// How long all checks take on the driver that is built in, on a machine that does nothing else.
-const BUILT_IN: &str = "about 15 s in all";
+const BUILT_IN: &str = "about 25 s in all";
 /// Time for a whole run, where the user says nothing.
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Time for a driver that listens already to take a connection.

@@ -26,7 +26,7 @@ use crate::note;
 /// Checks that are named where none of them is there.
 const GONE_NAMED_MAX: usize = 5;
 
-static SUITES: [Suite; 13] = [
+static SUITES: [Suite; 14] = [
     csi_suite_sanity::SUITE,
     csi_suite_data::SUITE,
     csi_suite_in_use::SUITE,
@@ -40,6 +40,7 @@ static SUITES: [Suite; 13] = [
     csi_suite_hostile::SUITE,
     csi_suite_faults::SUITE,
     csi_suite_upgrade::SUITE,
+    csi_suite_load::SUITE,
 ];
 
 /// Their names, as `--suite` takes them.

@@ -234,6 +234,7 @@ const AREAS: &[Area] = &[
     Area { name: "faults", checks: &["faults/"], rules: &["FAULT-"], needs: &[NODE] },
     Area { name: KUBERNETES, checks: &[], rules: &[], needs: &[] },
     Area { name: "growth", checks: &["growth/"], rules: &["GROWTH-"], needs: &[] },
+    Area { name: "load", checks: &["load/"], rules: &["LOAD-"], needs: &[CREATE_DELETE_VOLUME] },
     Area { name: "hostile input", checks: &["hostile/", "fuzz/"], rules: &["HOSTILE-"], needs: &[] },
 ];
 

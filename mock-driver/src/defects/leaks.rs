@@ -13,12 +13,15 @@ use csi_proto::v1::volume_content_source::Type as SourceType;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 
-/// The memory that a leaking call allocates.
+/// The memory that a leaking call allocates, and that which any call allocates that is rejected.
 const BYTES: usize = 32 << 10;
+const BYTES_OF_A_REJECTION: usize = 1 << 10;
 /// Only one in this many calls leaks a thread or process, because a machine has room for fewer of them.
 const LEAK_EVERY: u32 = 8;
 /// The limit of leaked resources, so that tests of this driver do not exhaust the machine.
 const LEAKS_MAX: usize = 20_000;
+/// The same limit where a leak is small.
+const SMALL_LEAKS_MAX: usize = 200_000;
 
 /// A leaked resource.
 #[derive(Debug)]
@@ -88,6 +91,12 @@ pub(crate) fn leak_after(driver: &MockDriver, method: &str, end: End) {
         TABLE.iter().find(|(defect, rpc, after, _)| *rpc == method && *after == end && driver.has(*defect));
     if let Some((_, _, _, what)) = row {
         leak(driver, *what);
+    }
+    if end == End::Rejected && driver.has(Defect::RejectionsKeepMemory) {
+        let mut leaks = driver.leaks.lock();
+        if leaks.len() < SMALL_LEAKS_MAX {
+            leaks.push(Leak::Memory(vec![1; BYTES_OF_A_REJECTION]));
+        }
     }
 }
 

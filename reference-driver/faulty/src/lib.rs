@@ -6,6 +6,7 @@ mod controller;
 mod data;
 mod defect;
 mod in_use;
+mod leaks;
 mod new_part;
 mod node;
 mod nodes;
@@ -35,6 +36,7 @@ pub use defect::Defect;
 
 use data::Data;
 use in_use::Calls;
+use leaks::Leaks;
 use upgrade::{Version, Versioned};
 
 /// The argument that makes this program the next version of a driver.
@@ -106,6 +108,7 @@ pub(crate) struct Seen {
     /// True if a metadata stream was opened.
     pub(crate) streamed: bool,
     pub(crate) data: Data,
+    pub(crate) leaks: Leaks,
 }
 
 /// The services of a driver with a defect.

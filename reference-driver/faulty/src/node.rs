@@ -53,6 +53,7 @@ impl Faults {
         self.stage_after_reboot(&mut seen, &id, &path)?;
         let done = self.driver.node_stage_volume(request).await?;
         self.hurt_others(Moment::OtherStaged, &seen, &id);
+        self.leave_loop_devices(&mut seen.leaks);
         if !seen.staging_paths.insert(path.clone()) {
             self.hurt(Moment::RepeatedStaging, &seen, &id);
             match self.defect {
@@ -273,6 +274,7 @@ impl Faults {
             Some(Defect::CutsFiles) => cut(Path::new(&target), |bytes| bytes.min(CUT_AT_BYTES)),
             _ => {}
         }
+        self.leave_mounts(&mut seen.leaks);
         self.driver.node_unpublish_volume(request).await
     }
 

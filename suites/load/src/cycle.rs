@@ -33,6 +33,9 @@ const PAGES_MAX: usize = 10_000;
 const TREE_DEPTH: usize = 2;
 /// One in so many looks at a published volume reads its contents.
 const READ_EVERY: u32 = 8;
+/// Calls that a driver rejects when there is no storage left.
+const TAKE_STORAGE: [&str; 4] =
+    ["CreateVolume", "CreateSnapshot", "CreateVolumeGroupSnapshot", "ControllerExpandVolume"];
 /// Lost volumes that are named.
 const NAMED_MAX: usize = 3;
 
@@ -239,12 +242,9 @@ impl Load {
     async fn attachment(&self, caller: &mut Caller) -> CheckResult {
         let Some(mut held) = self.fleet.take_idle(&mut caller.rng) else { return Ok(()) };
         if self.publish(caller, &mut held).await? {
-            self.unpublish(caller, &mut held).await?;
+            self.retire(caller, &mut held).await?;
         }
         if !held.is_doubtful {
-            // The next one uses other paths, as kubelet does for another pod.
-            held.volume.staging_path.clear();
-            held.volume.target_path.clear();
             self.fleet.give_back(held);
         }
         Ok(())
@@ -632,7 +632,9 @@ impl Load {
             };
             let is_late = tries >= TRIES_MIN && Instant::now() >= until;
             if is_late || self.judge.is_known(rpc, refused.code) || self.judge.is_dead() {
-                match blames {
+                // Storage that is used up has as many codes as there are back ends.
+                let may_lack_storage = self.ends.is_some() && TAKE_STORAGE.contains(&rpc.method);
+                match blames.filter(|_| !may_lack_storage) {
                     Some(volume_id) => self.judge.rejected(&caller.cx, rpc, refused, volume_id),
                     None => self.judge.gave_up(rpc, refused.code_name().to_owned()),
                 }

@@ -5,7 +5,9 @@
 
 pub mod compare;
 mod cycle;
+mod default_run;
 mod fleet;
+mod independence;
 pub mod judge;
 mod load;
 pub mod merge;
@@ -17,5 +19,6 @@ pub mod threshold;
 mod workers;
 pub mod workload;
 
+pub use default_run::SUITE;
 pub use load::{Results, suite};
 pub use summary::summary;

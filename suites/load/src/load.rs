@@ -64,6 +64,9 @@ pub(crate) struct Load {
     pub(crate) is_down: watch::Sender<bool>,
     /// Marks the writes of this load, so that those of others are not taken for them.
     pub(crate) run: u64,
+    /// The moment after which nothing more is begun, if the load is one check among others and not the purpose of the run. Such a load is
+    /// too short for trends, and a driver with too little storage for it is not blamed.
+    pub(crate) ends: Option<Instant>,
 }
 
 /// The suite with the check of this workload. Its measurements go to `results`.
@@ -74,7 +77,7 @@ pub fn suite(workload: &Workload, results: &Results) -> Suite {
     let kills = workload.stages.iter().any(|stage| stage.kills);
     let body = Body::made(move |cx| {
         let (workload, results) = (workload.clone(), results.clone());
-        Box::pin(async move { run(cx, workload, &results).await })
+        Box::pin(async move { run(cx, workload, &results, None).await })
     });
     let check = Check {
         requirements: RULES,
@@ -85,7 +88,16 @@ pub fn suite(workload: &Workload, results: &Results) -> Suite {
     Suite { name: "load", checks: Checks::made([check]), retired: &[] }
 }
 
-async fn run(cx: &Cx, mut workload: Workload, results: &Results) -> CheckResult {
+/// Makes the load and judges it. Nothing more is begun after the moment `ends`, which a load that is one check among others has.
+///
+/// # Errors
+/// Skip if the driver cannot be put under this load; broken if that cannot be judged.
+pub(crate) async fn run(
+    cx: &Cx,
+    mut workload: Workload,
+    results: &Results,
+    ends: Option<Instant>,
+) -> CheckResult {
     // A load that runs once more, because its connection broke, has new measurements.
     results.recorder.clear();
     let info = cx.target().info();
@@ -99,7 +111,7 @@ async fn run(cx: &Cx, mut workload: Workload, results: &Results) -> CheckResult 
     let fleet = Fleet::new(cx, &workload).await?;
     let (recorder, judge, run) = (results.recorder.clone(), Judge::default(), new_run());
     let is_down = watch::Sender::default();
-    let load = Arc::new(Load { cx: cx.clone(), workload, recorder, judge, fleet, is_down, run });
+    let load = Arc::new(Load { cx: cx.clone(), workload, recorder, judge, fleet, is_down, run, ends });
     load.run(results).await
 }
 
@@ -136,17 +148,32 @@ impl Load {
         );
         let times = self.fill(&mut keepers).await?;
         self.recorder.end();
+        if self.ends.is_some() && self.judge.lacks_anything() {
+            return self.judge.conclude(self);
+        }
         let met = self.meet().await?;
-        let sampler = Sampler::new(&self.cx).await;
+        let sampler = match self.ends {
+            None => Sampler::new(&self.cx).await,
+            Some(_) => Sampler::default(),
+        };
+        let mut played = 0;
         for stage in &self.workload.stages {
-            if !self.judge.is_dead() {
+            if !self.judge.is_dead() && !self.is_over() {
                 self.stage(stage, &mut callers, &keepers[0], &mut poller, &sampler).await?;
+                played += u64::from(!self.is_over());
             }
+        }
+        let stages = self.workload.stages.len() as u64;
+        if self.is_over() && played < stages {
+            self.cx.cut_short(played, stages, "stages of the load");
         }
         drop(met);
         if !self.judge.is_dead() {
             self.recorder.begin("check", None, None);
             self.inspect(&keepers).await?;
+            if self.ends.is_none() && self.workload.part.is_none() {
+                self.compare_volumes(&keepers).await?;
+            }
             self.recorder.end();
             let growth = sampler.judge(self, &mut callers[0]).await?;
             results.findings.lock().growth = growth;
@@ -154,8 +181,15 @@ impl Load {
             self.clear(&keepers).await?;
             self.recorder.end();
         }
-        self.judge_times(results, times);
-        self.judge.conclude(&self.cx)
+        if self.ends.is_none() {
+            self.judge_times(results, times);
+        }
+        self.judge.conclude(self)
+    }
+
+    /// Returns true if nothing more is begun.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ends.is_some_and(|ends| Instant::now() >= ends)
     }
 
     fn callers(&self, count: usize, first: usize) -> Vec<Caller> {
@@ -235,6 +269,7 @@ impl Load {
         offset: Duration,
     ) -> CheckResult {
         let end = begun + course.duration().unwrap_or(BURST_MAX);
+        let end = self.ends.map_or(end, |ends| ends.min(end));
         tokio::time::sleep(offset).await;
         while !self.judge.is_dead() {
             let number = self.workload.number(next.fetch_add(1, Ordering::Relaxed));

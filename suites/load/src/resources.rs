@@ -29,9 +29,16 @@ const ALONE_CYCLES: u64 = 40;
 const ALONE_MAX: Duration = Duration::from_secs(60);
 /// Memory that has to come in addition to as much as there was: a collector of garbage lets the heap double.
 const MEMORY_BYTES_MIN: u64 = 8 << 20;
+/// The part of the memory, as one in so much, that has to come during the load before life cycles of one kind alone are tried for it.
+const MEMORY_SUSPECTED: u64 = 2;
+/// Memory that comes between two looks at these, if it grows as it did before, and the most life cycles that are made for that.
+const MEMORY_BYTES_BETWEEN: u64 = 512 << 10;
+const MEMORY_CYCLES_MAX: u64 = 5_000;
+/// The time in which all kinds are tried for memory.
+const MEMORY_MAX: Duration = Duration::from_secs(120);
 
-/// Looks at the driver.
-#[derive(Debug)]
+/// Looks at the driver. The default one has no process to look at.
+#[derive(Debug, Default)]
 pub(crate) struct Sampler {
     /// The process of the driver, unless it is this one or cannot be seen.
     process: Option<u32>,
@@ -79,21 +86,26 @@ impl Sampler {
         let stages = self.stages.lock().clone();
         let Some(samples) = stages.iter().max_by_key(|samples| samples.len()) else { return Ok(Vec::new()) };
         let rising = rising(&samples[samples.len() / WARM_UP..]);
-        let suspected: Vec<&Growth> =
-            rising.iter().filter(|growth| growth.resource != Resource::Memory).collect();
+        let suspected: Vec<&Growth> = rising.iter().filter(|growth| is_suspected(growth)).collect();
         let mut unexplained: Vec<Resource> = suspected.iter().map(|growth| growth.resource).collect();
+        let memory = suspected.iter().copied().find(|growth| growth.resource == Resource::Memory);
+        let memory_until = Instant::now() + MEMORY_MAX;
         // The kind with the fewest calls that shows a growth says most about its reason.
         for cycle in Cycle::BY_CALLS.iter().filter(|cycle| load.workload.mix.contains_key(cycle)) {
-            if !unexplained.is_empty() {
-                let found = self.confirm(load, caller, *cycle, &unexplained).await?;
+            let is_late = Instant::now() >= memory_until;
+            let tried: Vec<Resource> =
+                unexplained.iter().copied().filter(|one| *one != Resource::Memory || !is_late).collect();
+            if !tried.is_empty() {
+                let memory = memory.filter(|_| tried.contains(&Resource::Memory));
+                let found = self.confirm(load, caller, *cycle, &tried, memory).await?;
                 unexplained.retain(|resource| !found.contains(resource));
             }
         }
-        for growth in &rising {
+        for growth in suspected {
             let per_cycle = growth.resource.amount(growth.per_round());
-            let is_heap = growth.resource == Resource::Memory;
-            let is_garbage = is_heap && growth.amount() < growth.before + MEMORY_BYTES_MIN;
-            if (is_heap && !is_garbage) || unexplained.contains(&growth.resource) {
+            let may_be_garbage =
+                growth.resource == Resource::Memory && growth.after < more_than_garbage(growth);
+            if unexplained.contains(&growth.resource) && !may_be_garbage {
                 load.cx.note(format!(
                     "the driver grew by {per_cycle} for each life cycle of the load, which life cycles of one kind alone did not show again"
                 ));
@@ -115,19 +127,22 @@ impl Sampler {
         Ok(Resource::ALL.into_iter().filter_map(entry).collect())
     }
 
-    /// Runs life cycles of one kind alone, and reports the resources that grow with them as well, and returns these.
+    /// Runs life cycles of one kind alone, and reports the resources that grow with them as well, and returns these. `memory` is its growth
+    /// before, if it is among the suspected resources.
     async fn confirm(
         &self,
         load: &Load,
         caller: &mut Caller,
         cycle: Cycle,
         suspected: &[Resource],
+        memory: Option<&Growth>,
     ) -> CheckResult<Vec<Resource>> {
         load.recorder.begin(&format!("only {}", cycle.name()), None, None);
         let until = Instant::now() + ALONE_MAX;
+        let cycles = memory.map_or(ALONE_CYCLES, cycles_for_memory);
         let (mut samples, mut rounds) = (Vec::new(), 0);
         for look in 0..ALONE_WARM_UP + ALONE_LOOKS {
-            while rounds < ALONE_CYCLES * look as u64 && Instant::now() < until && !load.judge.is_dead() {
+            while rounds < cycles * look as u64 && Instant::now() < until && !load.judge.is_dead() {
                 load.cycle(caller, cycle, Instant::now()).await?;
                 rounds += 1;
                 load.cx.stage("life cycle of one kind", rounds, None);
@@ -141,6 +156,10 @@ impl Sampler {
         load.recorder.end();
         let mut found = growing(&samples[ALONE_WARM_UP.min(samples.len())..]);
         found.retain(|growth| suspected.contains(&growth.resource));
+        found.retain(|growth| match memory.filter(|_| growth.resource == Resource::Memory) {
+            Some(before) => growth.after >= more_than_garbage(before),
+            None => true,
+        });
         if found.is_empty() || self.gives_back(load, &found).await? {
             return Ok(Vec::new());
         }
@@ -160,9 +179,9 @@ impl Sampler {
                 growth.rounds
             ))
             .damage(Damage::Leak);
-            match load.cx.target().is_owned() {
+            // Others may call the driver, too, and how much memory a collector of garbage keeps is known to itself alone.
+            match load.cx.target().is_owned() && growth.resource != Resource::Memory {
                 true => load.judge.blame(violation),
-                // Others may call the driver, too.
                 false => load.cx.warn(violation),
             }
         }
@@ -182,8 +201,46 @@ impl Sampler {
     }
 }
 
+/// Returns true if life cycles of one kind are to show whether it grows with them.
+fn is_suspected(growth: &Growth) -> bool {
+    growth.resource != Resource::Memory || growth.amount() * MEMORY_SUSPECTED >= growth.before
+}
+
+/// The amount of memory that is more than a collector of garbage may keep, which lets the heap grow to twice its live size.
+fn more_than_garbage(memory: &Growth) -> u64 {
+    memory.before.saturating_mul(2).saturating_add(MEMORY_BYTES_MIN)
+}
+
+/// The life cycles between two looks with which so much memory comes, if it grows as it did before.
+fn cycles_for_memory(memory: &Growth) -> u64 {
+    let lacking = more_than_garbage(memory).saturating_sub(memory.after) / ALONE_LOOKS as u64;
+    let between = (lacking + MEMORY_BYTES_BETWEEN) as f64 / memory.per_round().max(1.0);
+    (between as u64).clamp(ALONE_CYCLES, MEMORY_CYCLES_MAX)
+}
+
 /// Returns true if there is more of a resource at the last look than at the first one.
 fn has_risen(samples: &[Sample], resource: Resource) -> bool {
     let amount = |sample: Option<&Sample>| sample.and_then(|sample| sample.usage.get(resource));
     amount(samples.last()) > amount(samples.first())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_tried_until_a_collector_of_garbage_would_not_keep_it() {
+        let grown = |before: u64, after: u64| Growth {
+            resource: Resource::Memory,
+            before: before << 20,
+            after: after << 20,
+            rounds: 1_024 * (after - before),
+        };
+        assert!(is_suspected(&grown(6, 9)));
+        assert!(!is_suspected(&grown(100, 140)), "a heap grows before anything is collected");
+        assert_eq!(more_than_garbage(&grown(6, 9)), 20 << 20);
+        // 11 of 20 MiB are missing, of which 1 KiB comes with each life cycle.
+        let cycles = cycles_for_memory(&grown(6, 9)) * ALONE_LOOKS as u64;
+        assert!((11 << 10..18 << 10).contains(&cycles), "{cycles}");
+    }
 }

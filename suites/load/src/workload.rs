@@ -30,6 +30,7 @@ const PRESETS: &[(&str, &str)] = &[
     ("10k-volumes", include_str!("presets/10k-volumes.yaml")),
     ("snapshot-tree", include_str!("presets/snapshot-tree.yaml")),
     ("node-restart", include_str!("presets/node-restart.yaml")),
+    ("rejections", include_str!("presets/rejections.yaml")),
 ];
 
 /// A load.

@@ -4,15 +4,16 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use csi_faulty_driver::Defect as HostpathDefect;
 use csi_harness::checks::registry::Registry;
 use csi_harness::config::Config;
 use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_mock_driver::{Defect, Quirk};
 use csi_suite_load::workload::{Changes, Workload};
-use csi_suite_load::{Results, suite};
+use csi_suite_load::{Results, SUITE, suite};
 use csi_test_support::mock::{self, everything_set, run_on};
 use csi_test_support::run::{Run, outcomes};
-use csi_test_support::{hostpath, matrix, process};
+use csi_test_support::{hostpath, matrix, process, quirks};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Loads at the same time: each of them takes what the machine has.
@@ -28,19 +29,35 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     let seeds = if matrix::part().is_some() { &SEEDS[..] } else { &SEEDS[..1] };
     for seed in seeds.iter().copied() {
-        for preset in ["smoke", "attach-storm", "polling", "snapshot-tree", "node-restart"] {
+        for preset in ["smoke", "attach-storm", "polling", "snapshot-tree", "node-restart", "rejections"] {
             let name = format!("healthy/{preset}/seed-{seed}");
             trials.push(Trial::test(name, move || no_accusation(&played(preset, short(6), "", seed)?)));
         }
-        trials.push(Trial::test(format!("reference-driver/seed-{seed}"), move || reference_driver(seed)));
+        trials.push(Trial::test(format!("reference-driver/seed-{seed}"), move || {
+            on_reference_driver("smoke", short(8), None, seed)?
+                .map_or(Ok(()), |reports| no_accusation(&reports))
+        }));
     }
     for quirk in [Quirk::ThrottlesEveryFifthCall, Quirk::SlowCalls] {
-        trials.push(Trial::test(format!("quirk/{quirk}"), move || unusual(quirk)));
+        trials.push(Trial::test(format!("smoke/{quirk}"), move || unusual(quirk)));
     }
     for (defect, preset, changes, expected) in refutations() {
         let name = format!("defect/{defect}");
         trials.push(Trial::test(name, move || found_in_time(preset, &changes, defect, expected)));
     }
+    for (defect, resource) in
+        [(HostpathDefect::LeavesMounts, "mount"), (HostpathDefect::LeavesLoopDevices, "loop device")]
+    {
+        trials.push(Trial::test(format!("defect/{}", defect.id()), move || {
+            let reports = on_reference_driver("smoke", short(16), Some(defect), 1)?;
+            reports.map_or(Ok(()), |reports| is_found(&reports, ["LOAD-003", resource]))
+        }));
+    }
+    trials.extend(quirks::trials(|| Registry::new([SUITE])));
+    trials.push(Trial::test("default-run/healthy", || no_accusation(&default_run("", 1)?)));
+    trials.push(Trial::test("default-run/create-volume-forgets-under-load", || {
+        is_found(&default_run("create-volume-forgets-under-load", 1)?, ["LOAD-001", "not deleted"])
+    }));
     trials.push(Trial::test("threshold/a-stall-is-not-in-the-mean", a_stall_is_not_in_the_mean));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -68,6 +85,8 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
         ("node-stage-keeps-child", "smoke", fast(12, 100.0), ["LOAD-003", "the driver grows by"]),
         ("node-unpublish-leaves-zombie", "smoke", fast(12, 100.0), ["LOAD-003", "zombie"]),
         ("controller-expand-leaves-file", "smoke", fast(12, 100.0), ["LOAD-003", "of the driver"]),
+        ("rejections-keep-memory", "rejections", Changes::default(), ["LOAD-003", "of memory"]),
+        ("one-lock-for-all-volumes", "attach-storm", short(3), ["LOAD-007", "waits for that of another one"]),
     ]
 }
 
@@ -120,8 +139,21 @@ fn unusual(quirk: Quirk) -> Result<(), Failed> {
     no_accusation(&run.reports)
 }
 
-/// With real mounts, so that the contents of volumes are read under load, too.
-fn reference_driver(seed: u64) -> Result<(), Failed> {
+/// Runs the load of a default run on the mock driver.
+fn default_run(defects: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
+    let registry = Registry::new([SUITE]);
+    let check = registry.check_refs().next().ok_or("the suite has a check")?;
+    process::played(registry.clone(), &check, defects, seed)
+}
+
+/// Runs a preset on the reference driver, with real mounts, so that the contents of volumes are read under load, too. Returns `None` where
+/// nothing can be mounted.
+fn on_reference_driver(
+    preset: &str,
+    changes: Changes,
+    defect: Option<HostpathDefect>,
+    seed: u64,
+) -> Result<Option<Vec<CheckReport>>, Failed> {
     let played = hostpath::in_directory(async |root| -> Result<Run, Failed> {
         let config = Config {
             endpoint: Some(hostpath::endpoint(root).to_string()),
@@ -134,10 +166,10 @@ fn reference_driver(seed: u64) -> Result<(), Failed> {
             nodes: Vec::new(),
             ..everything_set()
         };
-        let registry = registry("smoke", short(8), &Results::default())?;
-        run_on(registry, hostpath::child(root, &[], None)?, config, seed, |_| true).await
+        let registry = registry(preset, changes, &Results::default())?;
+        run_on(registry, hostpath::child(root, &[], defect)?, config, seed, |_| true).await
     });
-    played.map_or(Ok(()), |run| no_accusation(&run?.reports))
+    played.map(|run| Ok(run?.reports)).transpose()
 }
 
 fn no_accusation(reports: &[CheckReport]) -> Result<(), Failed> {
