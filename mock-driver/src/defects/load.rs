@@ -24,22 +24,8 @@ const FORGETS_EVERY: u32 = 3;
 /// The time during which other volumes count as made at the same time.
 const OVERLAP: Duration = Duration::from_millis(2);
 
-/// One in this many volumes takes long to stage, and the time that it takes.
-const SLOW_EVERY: u32 = 4;
-const SLOW_STAGING: Duration = Duration::from_millis(600);
-
-/// Waits as long as a driver with such a defect takes longer. `object` is the name or id of the object that the call is about.
-pub(crate) async fn wait_under_load(driver: &MockDriver, method: &str, object: Option<&str>) {
-    if let Some(object) = object
-        && driver.has(Defect::OneLockForAllVolumes)
-    {
-        let _held = driver.one_lock.lock().await;
-        let sum = object.bytes().fold(0, |sum: u32, byte| sum.wrapping_add(byte.into()));
-        if method == "NodeStageVolume" && sum.is_multiple_of(SLOW_EVERY) {
-            tokio::time::sleep(SLOW_STAGING).await;
-        }
-        return;
-    }
+/// Waits as long as a driver with such a defect takes longer.
+pub(crate) async fn wait_under_load(driver: &MockDriver, method: &str) {
     let longer = match method {
         "CreateVolume" if driver.has(Defect::CreateVolumeStalls) => {
             let stalls = driver.next_number() % STALLS_EVERY == STALLS_EVERY - 1;

@@ -242,9 +242,12 @@ impl Load {
     async fn attachment(&self, caller: &mut Caller) -> CheckResult {
         let Some(mut held) = self.fleet.take_idle(&mut caller.rng) else { return Ok(()) };
         if self.publish(caller, &mut held).await? {
-            self.retire(caller, &mut held).await?;
+            self.unpublish(caller, &mut held).await?;
         }
         if !held.is_doubtful {
+            // The next one uses other paths, as kubelet does for another pod.
+            held.volume.staging_path.clear();
+            held.volume.target_path.clear();
             self.fleet.give_back(held);
         }
         Ok(())

@@ -171,9 +171,6 @@ impl Load {
         if !self.judge.is_dead() {
             self.recorder.begin("check", None, None);
             self.inspect(&keepers).await?;
-            if self.ends.is_none() && self.workload.part.is_none() {
-                self.compare_volumes(&keepers).await?;
-            }
             self.recorder.end();
             let growth = sampler.judge(self, &mut callers[0]).await?;
             results.findings.lock().growth = growth;
