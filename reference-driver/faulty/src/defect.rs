@@ -468,6 +468,4 @@ defects! {
     DowngradeLosesNew = "hostpath/downgrade-loses-new-volumes";
     /// Each NodeUnpublishVolume leaves mounts in the directory of the driver.
     LeavesMounts = "hostpath/leaves-mounts";
-    /// Each NodeStageVolume leaves loop devices.
-    LeavesLoopDevices = "hostpath/leaves-loop-devices";
 }

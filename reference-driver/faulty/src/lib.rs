@@ -6,7 +6,6 @@ mod controller;
 mod data;
 mod defect;
 mod in_use;
-mod leaks;
 mod new_part;
 mod node;
 mod nodes;
@@ -36,7 +35,6 @@ pub use defect::Defect;
 
 use data::Data;
 use in_use::Calls;
-use leaks::Leaks;
 use upgrade::{Version, Versioned};
 
 /// The argument that makes this program the next version of a driver.
@@ -108,7 +106,8 @@ pub(crate) struct Seen {
     /// True if a metadata stream was opened.
     pub(crate) streamed: bool,
     pub(crate) data: Data,
-    pub(crate) leaks: Leaks,
+    /// Mounts that were left in the directory of the driver.
+    pub(crate) left_mounts: usize,
 }
 
 /// The services of a driver with a defect.
