@@ -84,7 +84,7 @@ impl Canary {
             Ok(now) => now,
             Err(error) => return Some(format!("{} cannot be read any more: {error}", self.dir.display())),
         };
-        // What is covered by a mount is still there, so its files are not called gone.
+        // Files under a mount are still there, so they are not called gone.
         let identity = |looks: &BTreeMap<_, Look>| looks.get(&self.dir).map(|look| (look.device, look.inode));
         if identity(&now) != identity(&self.before) {
             return Some(format!(
