@@ -7,8 +7,19 @@ use anyhow::{Context as _, Result, ensure};
 use crate::{generate, root};
 
 /// Arguments of the quick tests, which write documents, ids and snapshots.
-const QUICK: &[&str] =
-    &["--workspace", "--bins", "--test", "it", "--", "docs", "ids", "scenarios", "snapshots", "cases"];
+const QUICK: &[&str] = &[
+    "--workspace",
+    "--bins",
+    "--test",
+    "it",
+    "--",
+    "docs",
+    "ids",
+    "scenarios",
+    "snapshots",
+    "html",
+    "cases",
+];
 /// Packages with tests that write a matrix, each of which tries all defects.
 const MATRICES: [&str; 7] = [
     "csi-suite-data",
