@@ -45,6 +45,8 @@ pub use read_only::turn_read_only;
 const ARGUMENT: &str = "csi-sanity-workload";
 /// The time between the beginnings of two records: 50 records a second.
 const INTERVAL: Duration = Duration::from_millis(20);
+/// The step of the clock of a process elsewhere, which reads hundredths of a second from /proc/uptime.
+const CLOCK_STEP_US: u64 = 10_000;
 /// Limits the start of a workload.
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// Limits the length of an event, as it comes from elsewhere.
@@ -331,7 +333,7 @@ async fn next(events: &mut BufReader<impl AsyncRead + Unpin>) -> Option<Event> {
 }
 
 /// Enters each event into the log until the process ends. The times of a process with another clock are moved, so that its first event comes
-/// when it was asked for. They are too early by the time that its start took, and never too late.
+/// one step of that clock before it was asked for. They are too early by the time that its start took, and never too late.
 async fn listen(
     mut events: BufReader<impl AsyncRead + Unpin>,
     asked_us: Option<u64>,
@@ -341,7 +343,8 @@ async fn listen(
     let mut behind_us = None;
     while let Some(mut event) = next(&mut events).await {
         if let (Some(asked_us), Some(at_us)) = (asked_us, event.at_us()) {
-            let behind_us = behind_us.get_or_insert_with(|| asked_us.wrapping_sub(*at_us));
+            let behind_us =
+                behind_us.get_or_insert_with(|| asked_us.wrapping_sub(CLOCK_STEP_US).wrapping_sub(*at_us));
             *at_us = at_us.wrapping_add(*behind_us);
         }
         log.lock().take(event);

@@ -64,7 +64,7 @@ fn every_command_that_needs_a_driver_uses_it() {
     let said = run_in(driver.directory(), &["-ginkgo.focus=name-form"]);
     assert!(said.stdout.contains(&driver.endpoint), "Go's flags, too: {} {}", said.stdout, said.stderr);
     let said = run_in(driver.directory(), &["--cleanup"]);
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert_eq!(said.code, Some(0), "{} {}", said.stdout, said.stderr);
     assert!(!said.stderr.contains(BUILT_IN), "{}", said.stderr);
 }
 
