@@ -44,7 +44,9 @@ pub(crate) fn merge(args: &MergeArgs, repeat: &Repeat) -> Result<Exit, Error> {
 /// Shows the load that the results are of, and writes its results.
 fn merge_loads(args: &MergeArgs, files: &[PathBuf], loads: Vec<Option<Report>>) -> Result<Exit, Error> {
     if !args.output.report.is_empty() {
-        let problem = "the files are results of a load, which --results json=FILE writes".to_owned();
+        let problem =
+            "the files are results of a load, not reports of a run; use --results json=FILE instead"
+                .to_owned();
         return Err(Error::Flag { flag: "--report", problem });
     }
     let loads: Option<Vec<Report>> = loads.into_iter().collect();

@@ -20,7 +20,7 @@ const BYTES_OF_A_REJECTION: usize = 1 << 10;
 const LEAK_EVERY: u32 = 8;
 /// The limit of leaked resources, so that tests of this driver do not exhaust the machine.
 const LEAKS_MAX: usize = 20_000;
-/// The same limit where a leak is small.
+/// The limit of leaks of a kilobyte, of which more fit into the machine.
 const SMALL_LEAKS_MAX: usize = 200_000;
 
 /// A leaked resource.

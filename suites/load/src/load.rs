@@ -149,7 +149,7 @@ impl Load {
         let times = self.fill(&mut keepers).await?;
         self.recorder.end();
         if self.ends.is_some() && self.judge.lacks_anything() {
-            return self.judge.conclude(self);
+            return self.judge.conclude(&self.cx, self.ends.is_some());
         }
         let met = self.meet().await?;
         let sampler = match self.ends {
@@ -181,7 +181,7 @@ impl Load {
         if self.ends.is_none() {
             self.judge_times(results, times);
         }
-        self.judge.conclude(self)
+        self.judge.conclude(&self.cx, self.ends.is_some())
     }
 
     /// Returns true if nothing more is begun.

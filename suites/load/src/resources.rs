@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_tried_until_a_collector_of_garbage_would_not_keep_it() {
+    fn memory_is_tried_beyond_what_a_collector_may_keep() {
         let grown = |before: u64, after: u64| Growth {
             resource: Resource::Memory,
             before: before << 20,
