@@ -16,12 +16,15 @@ const AROUND_US: u64 = 150_000;
 const WORKLOAD: &str = "workload";
 const CALLER: &str = "caller";
 
-/// The writes around a call, the moment of a copy that the call made, and the call.
+/// The writes around a call, the moment of a copy that the call made, and the call. Nothing if no write is near: a call alone has no time line.
 pub(crate) fn timeline(log: &Log, call: &Call, cut: Option<Moment>) -> Vec<CallSpan> {
     let (from_us, to_us) = (call.from_us.saturating_sub(AROUND_US), call.to_us.saturating_add(AROUND_US));
     let end = |record: &Record| record.durable_us.unwrap_or_else(now_us);
     let is_near = |record: &&Record| record.begun_us <= to_us && end(record) >= from_us;
     let near: Vec<&Record> = log.records().filter(is_near).collect();
+    if near.is_empty() {
+        return Vec::new();
+    }
     let is_shown = |nth: usize| nth < WRITES_MAX || nth + WRITES_MAX >= near.len();
     let longest = near.iter().map(|record| end(record) - record.begun_us).max();
     let shown = near
@@ -61,4 +64,22 @@ pub(crate) fn timeline(log: &Log, call: &Call, cut: Option<Moment>) -> Vec<CallS
         span.to_us -= first_us;
     }
     spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beside::Action;
+    use crate::process::Event;
+
+    #[test]
+    fn a_call_far_from_all_writes_has_no_time_line() {
+        let mut log = Log::default();
+        log.take(Event::Begun { number: 1, at_us: 10 });
+        log.take(Event::Acknowledged { number: 1, at_us: 20 });
+        let action = Action { name: "CreateSnapshot", rpcs: &[] };
+        let at = |us| Call { action, from_us: us, to_us: us };
+        assert_eq!(timeline(&log, &at(30), None).len(), 2);
+        assert!(timeline(&log, &at(31 + AROUND_US), None).is_empty());
+    }
 }
