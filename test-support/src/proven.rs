@@ -29,8 +29,8 @@ pub struct Matrix {
     pub path: PathBuf,
     /// The comment with which the file begins.
     pub header: &'static str,
-    /// Returns true for a line of the file that may differ from run to run.
-    pub varies: fn(&str) -> bool,
+    /// Returns true for a line of the row of a defect that may differ from run to run.
+    pub varies: fn(Defect, &str) -> bool,
     /// Runs the wanted checks on a driver with a defect; returns nothing where this machine cannot.
     pub play: Play,
 }
@@ -96,7 +96,7 @@ impl Matrix {
         }
         let committed = self.read()?;
         let expected = committed.get(defect.id()).map_or("", String::as_str);
-        match self.fixed(expected) == self.fixed(&row) {
+        match self.fixed(defect, expected) == self.fixed(defect, &row) {
             true => Ok(()),
             false => Err(Failed::from(format!("the matrix says\n{expected}\nbut now it is\n{row}"))),
         }
@@ -107,8 +107,8 @@ impl Matrix {
     }
 
     /// The lines that are the same in every run.
-    fn fixed<'a>(&self, row: &'a str) -> Vec<&'a str> {
-        row.lines().filter(|line| !(self.varies)(line)).collect()
+    fn fixed<'a>(&self, defect: Defect, row: &'a str) -> Vec<&'a str> {
+        row.lines().filter(|line| !(self.varies)(defect, line)).collect()
     }
 
     fn read(&self) -> Result<BTreeMap<String, String>, Failed> {

@@ -140,6 +140,6 @@ fn matrix() -> Matrix {
 }
 
 /// Lines that depend on how much time there is: sequences go on with calls at random.
-fn varies(line: &str) -> bool {
+fn varies(_: Defect, line: &str) -> bool {
     line.contains("data/sequences/")
 }

@@ -98,7 +98,7 @@ fn matrix() -> Matrix {
         path: Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"),
         header: HEADER,
         // It depends on the speed of the machine which of two drivers is taken for the one that is left.
-        varies: |line| line.contains("upgrade/side-by-side"),
+        varies: |_, line| line.contains("upgrade/side-by-side"),
         play: |defect, is_wanted| bench::play(Backend::Images, Some(defect), WayBack::Downgrade, is_wanted),
     }
 }
