@@ -7,10 +7,10 @@ mod metrics;
 use std::io::Write as _;
 use std::time::Duration;
 
-use csi_report::{Destination, DestinationError};
+use csi_report::{Destination, DestinationError, Measurements};
 use csi_suite_load::report::Report;
 use csi_suite_load::workload::{Changes, Part, Workload};
-use csi_suite_load::{Results, suite, summary};
+use csi_suite_load::{Results, live, suite, summary};
 
 use crate::args::{FileArg, LoadArgs, ResultsFormat, RunArgs};
 use crate::error::Error;
@@ -93,9 +93,12 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
         say(&format!("metrics at http://{}/metrics", server.address));
     }
     let (suite, name) = (suite(&workload, &measured), workload.name);
-    let shown = (measured.clone(), name.clone());
-    let shown = move || summary(&shown.0.report(&shown.1));
-    let ended = run::run_measured(&args, config, suite, Some(Box::new(shown)), repeat);
+    let shown = |text: fn(&Report) -> String| {
+        let (measured, name) = (measured.clone(), name.clone());
+        Box::new(move || text(&measured.report(&name)))
+    };
+    let measurements = Measurements { live: shown(live), whole: shown(summary) };
+    let ended = run::run_measured(&args, config, suite, Some(measurements), repeat);
     let mut report = measured.report(&name);
     report.exit_code = match &ended {
         Ok(exit) => exit.code(),

@@ -22,8 +22,8 @@ use csi_harness::run::runner::{RunOptions, Runner};
 use csi_harness::text::encoding::shell_word;
 use csi_harness::text::error::error_chain;
 use csi_report::{
-    Destination, DestinationError, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Stream,
-    Terminal,
+    Destination, DestinationError, Detail, Format, Journal, Measurements, Order, Run, Selection, ShardEntry,
+    Stream, Terminal,
 };
 use csi_suite_in_use::case::Case as InUseCase;
 use csi_suite_stateful::case::Case;
@@ -108,20 +108,17 @@ pub(crate) fn run_suites(
     }
 }
 
-/// Makes a text that is shown before the verdict, once the run is over.
-pub(crate) type SummaryText = Box<dyn Fn() -> String>;
-
 /// Runs the checks of a suite that measures, and shows the measurements.
 pub(crate) fn run_measured(
     args: &RunArgs,
     settings: Config,
     suite: Suite,
-    summary: Option<SummaryText>,
+    measurements: Option<Measurements>,
     repeat: Repeat,
 ) -> Result<Exit, Error> {
     let registry = Registry::new([suite]);
     let plan = Plan::of(args, settings, &Terms::default(), &registry, registry.clone())?;
-    carry_out(args, Plan { summary, ..plan }, repeat)
+    carry_out(args, Plan { measurements, ..plan }, repeat)
 }
 
 /// Undoes what earlier runs have left, or forgets it.
@@ -214,8 +211,8 @@ struct Plan {
     in_turn: bool,
     /// The demands of the DriverDefinition, if the checks come from one.
     defined: Defined,
-    /// A text that is shown before the verdict.
-    summary: Option<SummaryText>,
+    /// The measurements that are shown, if the run measures.
+    measurements: Option<Measurements>,
 }
 
 impl Plan {
@@ -228,9 +225,20 @@ impl Plan {
         let selection = selection(&registry, &Terms::default());
         let known = KnownFailing::default();
         let reports = open_reports(&args.output.words)?;
-        let (shard, in_turn, defined, summary) = Default::default();
+        let (shard, in_turn, defined, measurements) = Default::default();
         let registry = crate::suites::all();
-        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined, summary })
+        Ok(Plan {
+            config,
+            registry,
+            checks,
+            selection,
+            shard,
+            known,
+            reports,
+            in_turn,
+            defined,
+            measurements,
+        })
     }
 
     fn new(args: &RunArgs) -> Result<Plan, Error> {
@@ -253,8 +261,19 @@ impl Plan {
         let known_failing = args.course.known_failing.as_deref();
         let plan::Plan { checks, known } = plan::Plan::new(chosen, &filter, known_failing, &config, note)?;
         let reports = open_reports(&args.output.words)?;
-        let (shard, in_turn, defined, summary) = Default::default();
-        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined, summary })
+        let (shard, in_turn, defined, measurements) = Default::default();
+        Ok(Plan {
+            config,
+            registry,
+            checks,
+            selection,
+            shard,
+            known,
+            reports,
+            in_turn,
+            defined,
+            measurements,
+        })
     }
 
     /// Leaves out what falls to other shards.
@@ -438,7 +457,8 @@ async fn run_plan(
     driver: Option<Driver>,
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
-    let Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined, summary } = plan;
+    let Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined, measurements } =
+        plan;
     let bundle = Bundle::open(&args.output, &reports)?;
     let settings = provenance::settings(&config);
     let is_built_in = args.target.is_embedded() && selection.is_whole;
@@ -473,7 +493,7 @@ async fn run_plan(
     let mut terminal = terminal(&args.output.words, &reports)
         .trace(args.output.trace)
         .first_line(first_line)
-        .summary(summary)
+        .measurements(measurements)
         .asked(selection.clone(), shard.clone());
     let mut journal = Journal::new(Order {
         version: env!("CARGO_PKG_VERSION"),

@@ -41,4 +41,4 @@ pub use merge::{MergeError, Part, Whole, merge};
 pub use ndjson::{EVENTS_SCHEMA, Stream};
 pub use statement::{Line, Says, areas_of};
 pub use stored::{Check as StoredCheck, Stored, StoredError};
-pub use terminal::{Detail, Terminal};
+pub use terminal::{Detail, Measurements, Terminal};

@@ -55,8 +55,19 @@ pub enum Detail {
     Full,
 }
 
-/// Makes a text once the checks have ended.
-type SummaryText = Box<dyn Fn() -> String>;
+/// The texts with the measurements of a run that measures. They may have codes for colours.
+pub struct Measurements {
+    /// Makes the lines that stand below the bar of progress, as long as the run goes on.
+    pub live: Box<dyn Fn() -> String>,
+    /// Makes the text that stands before failures and verdict, once the checks have ended.
+    pub whole: Box<dyn Fn() -> String>,
+}
+
+impl std::fmt::Debug for Measurements {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Measurements").finish_non_exhaustive()
+    }
+}
 
 /// Prints a run for a person.
 ///
@@ -69,8 +80,7 @@ pub struct Terminal<W: Write> {
     traces: bool,
     /// The time that the run may take, if that is known before.
     first_line: Option<String>,
-    /// Makes the text that stands before failures and verdict.
-    summary: Option<SummaryText>,
+    measurements: Option<Measurements>,
     progress: Progress,
     stories: Stories,
     areas: Areas,
@@ -106,7 +116,7 @@ impl<W: Write> Terminal<W> {
             columns: None,
             traces: false,
             first_line: None,
-            summary: None,
+            measurements: None,
             progress: Progress::hidden(),
             stories: Stories::default(),
             areas: Areas::default(),
@@ -139,9 +149,9 @@ impl<W: Write> Terminal<W> {
         self
     }
 
-    /// Shows this text once the checks have ended, before failures and the verdict.
-    pub fn summary(mut self, summary: Option<SummaryText>) -> Terminal<W> {
-        self.summary = summary;
+    /// Shows what the run measures.
+    pub fn measurements(mut self, measurements: Option<Measurements>) -> Terminal<W> {
+        self.measurements = measurements;
         self
     }
 
@@ -206,7 +216,7 @@ impl<W: Write> Terminal<W> {
                 writeln!(out, "{checks}")?;
                 first_line.iter().try_for_each(|line| writeln!(out, "{line}"))
             });
-            self.progress = Progress::new(planned);
+            self.progress = Progress::new(planned, self.measurements.is_some());
         }
     }
 
@@ -261,8 +271,8 @@ impl<W: Write> Terminal<W> {
 
     fn finished(&mut self, summary: &Summary) {
         self.progress.end();
-        if let Some(summary) = self.summary.take().filter(|_| self.detail > Detail::Quiet) {
-            let text = summary();
+        if let Some(measurements) = self.measurements.take().filter(|_| self.detail > Detail::Quiet) {
+            let text = (measurements.whole)();
             self.write(|out| out.write_all(text.as_bytes()));
         }
         let stories = std::mem::take(&mut self.stories);
@@ -329,6 +339,9 @@ impl<W: Write> Reporter for Terminal<W> {
             Event::CheckEnded(planned) => self.progress.ended(planned),
             Event::Waiting(waiting) => self.waiting(waiting),
             Event::Tick { stages } => {
+                if let Some(measurements) = &self.measurements {
+                    self.progress.below(&measurements.live);
+                }
                 if let Some(line) = self.progress.tick(stages).filter(|_| self.detail > Detail::Quiet) {
                     self.write(|out| writeln!(out, "{line}"));
                 }

@@ -38,11 +38,15 @@ impl Progress {
         Progress::on(ProgressBar::hidden(), 0)
     }
 
-    /// A bar on the standard error, which shows nothing unless that is a terminal.
-    pub(crate) fn new(planned: usize) -> Progress {
+    /// A bar on the standard error, which shows nothing unless that is a terminal. It may have lines below it.
+    pub(crate) fn new(planned: usize, has_lines: bool) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(planned as u64), ProgressDrawTarget::stderr());
+        let template = match has_lines {
+            true => "{bar:20} {pos}/{len} {elapsed} {wide_msg}\n{prefix}",
+            false => "{bar:20} {pos}/{len} {elapsed} {wide_msg}",
+        };
         // The template is a constant; a bar in the default style would do as well.
-        if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         if !bar.is_hidden() {
@@ -83,6 +87,13 @@ impl Progress {
         self.waiting = Some((waiting.what.to_string(), now, now + waiting.longest));
         self.show();
         if waiting.longest < WORTH_A_LINE { None } else { self.line() }
+    }
+
+    /// Shows these lines below the bar, if there is one.
+    pub(crate) fn below(&self, lines: impl Fn() -> String) {
+        if !self.bar.is_hidden() {
+            self.bar.set_prefix(lines());
+        }
     }
 
     /// Shows how far the checks are. The line that says so where no bar does, if it is time for one.

@@ -20,4 +20,4 @@ pub mod workload;
 
 pub use default_run::SUITE;
 pub use load::{Results, suite};
-pub use summary::summary;
+pub use summary::{live, summary};

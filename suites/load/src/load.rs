@@ -153,7 +153,7 @@ impl Load {
         }
         let met = self.meet().await?;
         let sampler = match self.ends {
-            None => Sampler::new(&self.cx).await,
+            None => Sampler::new(&self.cx, results.findings.clone()).await,
             Some(_) => Sampler::default(),
         };
         let mut played = 0;
@@ -172,8 +172,7 @@ impl Load {
             self.recorder.begin("check", None, None);
             self.inspect(&keepers).await?;
             self.recorder.end();
-            let growth = sampler.judge(self, &mut callers[0]).await?;
-            results.findings.lock().growth = growth;
+            sampler.judge(self, &mut callers[0]).await?;
             self.recorder.begin("delete", None, None);
             self.clear(&keepers).await?;
             self.recorder.end();

@@ -1,5 +1,6 @@
 //! The resources that the driver takes up during a load: looked at while it runs, and confirmed by life cycles of one kind alone.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
@@ -9,7 +10,7 @@ use csi_proto::lock::Mutex;
 
 use crate::cycle::{Caller, Cycle};
 use crate::judge::LOAD_003;
-use crate::load::Load;
+use crate::load::{Findings, Load};
 use crate::recorder::Recorder;
 use crate::report::GrowthEntry;
 
@@ -43,15 +44,17 @@ pub(crate) struct Sampler {
     /// The process of the driver, unless it is this one or cannot be seen.
     process: Option<u32>,
     directory: Option<std::path::PathBuf>,
+    /// The place for what is seen, which is shown while the load goes on.
+    findings: Arc<Mutex<Findings>>,
     /// Looks in each stage of constant load.
     stages: Mutex<Vec<Vec<Sample>>>,
 }
 
 impl Sampler {
-    pub(crate) async fn new(cx: &Cx) -> Sampler {
+    pub(crate) async fn new(cx: &Cx, findings: Arc<Mutex<Findings>>) -> Sampler {
         let process = cx.driver_process().await.filter(|process| *process != std::process::id());
         let directory = if process.is_some() { cx.driver_directory().await } else { None };
-        Sampler { process, directory, stages: Mutex::default() }
+        Sampler { process, directory, findings, stages: Mutex::default() }
     }
 
     async fn look(&self, rounds: u64) -> Option<Sample> {
@@ -72,19 +75,20 @@ impl Sampler {
             let sample = self.look(recorder.cycles()).await;
             if let Some(samples) = self.stages.lock().last_mut() {
                 samples.extend(sample);
+                self.findings.lock().growth = entries(samples, &[]);
             }
             tokio::time::sleep(pause).await;
         }
     }
 
-    /// The growth of each resource over the longest stage, and a judgement of what did not level off: life cycles of each kind alone have
-    /// to show it again.
+    /// Judges the resources that did not level off in the longest stage: life cycles of each kind alone have to show it again. The growth of
+    /// each over that stage is a finding.
     ///
     /// # Errors
     /// Broken as for a life cycle.
-    pub(crate) async fn judge(&self, load: &Load, caller: &mut Caller) -> CheckResult<Vec<GrowthEntry>> {
+    pub(crate) async fn judge(&self, load: &Load, caller: &mut Caller) -> CheckResult {
         let stages = self.stages.lock().clone();
-        let Some(samples) = stages.iter().max_by_key(|samples| samples.len()) else { return Ok(Vec::new()) };
+        let Some(samples) = stages.iter().max_by_key(|samples| samples.len()) else { return Ok(()) };
         let rising = rising(&samples[samples.len() / WARM_UP..]);
         let suspected: Vec<&Growth> = rising.iter().filter(|growth| is_suspected(growth)).collect();
         let mut unexplained: Vec<Resource> = suspected.iter().map(|growth| growth.resource).collect();
@@ -111,20 +115,8 @@ impl Sampler {
                 ));
             }
         }
-        let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Ok(Vec::new()) };
-        let entry = |resource: Resource| {
-            let (before, after) = (first.usage.get(resource)?, last.usage.get(resource)?);
-            let grows = rising.iter().find(|growth| growth.resource == resource);
-            let points = samples.iter().filter_map(|look| Some((look.rounds, look.usage.get(resource)?)));
-            Some(GrowthEntry {
-                resource,
-                before,
-                after,
-                per_cycle: grows.map(Growth::per_round),
-                points: points.collect(),
-            })
-        };
-        Ok(Resource::ALL.into_iter().filter_map(entry).collect())
+        self.findings.lock().growth = entries(samples, &rising);
+        Ok(())
     }
 
     /// Runs life cycles of one kind alone, and reports the resources that grow with them as well, and returns these. `memory` is its growth
@@ -199,6 +191,24 @@ impl Sampler {
         });
         Ok(shrunk.await?.is_some())
     }
+}
+
+/// The growth of each resource from the first look to the last one, and with each life cycle where it rises.
+fn entries(samples: &[Sample], rising: &[Growth]) -> Vec<GrowthEntry> {
+    let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Vec::new() };
+    let entry = |resource: Resource| {
+        let (before, after) = (first.usage.get(resource)?, last.usage.get(resource)?);
+        let grows = rising.iter().find(|growth| growth.resource == resource);
+        let points = samples.iter().filter_map(|look| Some((look.rounds, look.usage.get(resource)?)));
+        Some(GrowthEntry {
+            resource,
+            before,
+            after,
+            per_cycle: grows.map(Growth::per_round),
+            points: points.collect(),
+        })
+    };
+    Resource::ALL.into_iter().filter_map(entry).collect()
 }
 
 /// Returns true if life cycles of one kind are to show whether it grows with them.

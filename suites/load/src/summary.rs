@@ -13,8 +13,21 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const ODD: Style = AnsiColor::Yellow.on_default();
 
-/// The heads of the columns with numbers.
-const COLUMNS: [&str; 9] = ["done", "/s", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"];
+/// A column with numbers: its head, and the text for an RPC.
+type Column = (&'static str, fn(&RpcEntry) -> String);
+const DONE: Column = ("done", |one| one.done.to_string());
+const RATE: Column = ("/s", |one| format!("{:.1}", one.per_second));
+const MEAN: Column = ("mean", |one| time(one, one.mean_ms));
+const P50: Column = ("p50", |one| time(one, one.p50_ms));
+const P90: Column = ("p90", |one| time(one, one.p90_ms));
+const P95: Column = ("p95", |one| time(one, one.p95_ms));
+const P99: Column = ("p99", |one| time(one, one.p99_ms));
+const P99_9: Column = ("p99.9", |one| time(one, one.p99_9_ms));
+const MAX: Column = ("max", |one| time(one, one.max_ms));
+const COLUMNS: [Column; 9] = [DONE, RATE, MEAN, P50, P90, P95, P99, P99_9, MAX];
+/// The columns on a screen of 80 columns, most of which the names of RPCs and the errors leave free.
+const LIVE_COLUMNS: [Column; 5] = [DONE, RATE, P50, P99, MAX];
+/// The width of a column.
 const COLUMN: usize = 8;
 
 /// The tables, with codes for colours, which a stream for anything but a terminal removes.
@@ -28,23 +41,32 @@ pub fn summary(report: &Report) -> String {
     text
 }
 
+/// The present stage and the resources of the driver, for a load that goes on.
+pub fn live(report: &Report) -> String {
+    let mut text = String::new();
+    if let Some(stage) = report.stages.last() {
+        // Life cycles that are due later in the stage are not late.
+        let stage = StageEntry { cycles_due: None, ..stage.clone() };
+        // Nothing can go wrong while a text is written to.
+        let _ = write_stage(&mut text, &stage, &LIVE_COLUMNS, width([&stage]));
+    }
+    let _ = write_growth(&mut text, report);
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The width of the longest name of an RPC.
+fn width<'a>(stages: impl IntoIterator<Item = &'a StageEntry>) -> usize {
+    let names = stages.into_iter().flat_map(|stage| &stage.rpcs).map(|one| one.rpc.len());
+    names.max().unwrap_or_default()
+}
+
 fn write(text: &mut String, report: &Report) -> std::fmt::Result {
-    let names = report.stages.iter().flat_map(|stage| &stage.rpcs).map(|one| one.rpc.len());
-    let width = names.max().unwrap_or_default();
+    let width = width(&report.stages);
     for stage in report.stages.iter().filter(|stage| !stage.rpcs.is_empty()) {
-        write_stage(text, stage, width)?;
+        write_stage(text, stage, &COLUMNS, width)?;
     }
-    if report.growth.iter().any(GrowthEntry::has_changed) {
-        writeln!(text, "{BOLD}resources of the driver under constant load{BOLD:#}")?;
-        for one in report.growth.iter().filter(|one| one.has_changed()) {
-            let amount = |amount: u64| one.resource.amount(amount as f64).to_string();
-            let grows = one.per_cycle.map_or_else(String::new, |per_cycle| {
-                format!("   {ODD}{} for each life cycle{ODD:#}", one.resource.amount(per_cycle))
-            });
-            writeln!(text, "  {} → {}{grows}", amount(one.before), amount(one.after))?;
-        }
-        writeln!(text)?;
-    }
+    write_growth(text, report)?;
     if !report.cost.is_empty() {
         writeln!(text, "{BOLD}cost{BOLD:#}")?;
         report.cost.iter().try_for_each(|cost| writeln!(text, "  {}", cost.text()))?;
@@ -61,7 +83,22 @@ fn write(text: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
-fn write_stage(text: &mut String, stage: &StageEntry, width: usize) -> std::fmt::Result {
+fn write_growth(text: &mut String, report: &Report) -> std::fmt::Result {
+    if !report.growth.iter().any(GrowthEntry::has_changed) {
+        return Ok(());
+    }
+    writeln!(text, "{BOLD}resources of the driver under constant load{BOLD:#}")?;
+    for one in report.growth.iter().filter(|one| one.has_changed()) {
+        let amount = |amount: u64| one.resource.amount(amount as f64).to_string();
+        let grows = one.per_cycle.map_or_else(String::new, |per_cycle| {
+            format!("   {ODD}{} for each life cycle{ODD:#}", one.resource.amount(per_cycle))
+        });
+        writeln!(text, "  {} → {}{grows}", amount(one.before), amount(one.after))?;
+    }
+    writeln!(text)
+}
+
+fn write_stage(text: &mut String, stage: &StageEntry, columns: &[Column], width: usize) -> std::fmt::Result {
     write!(text, "{BOLD}{}{BOLD:#}: {}", stage.name, Time(Duration::from_secs_f64(stage.seconds)))?;
     if stage.cycles_begun > 0 {
         let rate = |cycles: u64| cycles as f64 / stage.seconds.max(1e-6);
@@ -74,23 +111,87 @@ fn write_stage(text: &mut String, stage: &StageEntry, width: usize) -> std::fmt:
     }
     writeln!(text)?;
     write!(text, "  {:width$}", "")?;
-    COLUMNS.iter().try_for_each(|head| write!(text, "{head:>COLUMN$}"))?;
+    columns.iter().try_for_each(|(head, _)| write!(text, "{head:>COLUMN$}"))?;
     writeln!(text, "  errors")?;
-    stage.rpcs.iter().try_for_each(|one| write_rpc(text, one, width))?;
+    stage.rpcs.iter().try_for_each(|one| write_rpc(text, one, columns, width))?;
     writeln!(text)
 }
 
-fn write_rpc(text: &mut String, one: &RpcEntry, width: usize) -> std::fmt::Result {
-    write!(text, "  {:width$}{:>COLUMN$}{:>COLUMN$.1}", one.rpc, one.done, one.per_second)?;
-    for ms in [one.mean_ms, one.p50_ms, one.p90_ms, one.p95_ms, one.p99_ms, one.p99_9_ms, one.max_ms] {
-        match one.done {
-            0 => write!(text, "{:>COLUMN$}", "–")?,
-            _ => write!(text, "{:>COLUMN$}", Time(Duration::from_secs_f64(ms / 1e3)))?,
-        }
+/// A time in milliseconds, unless no call of the RPC was done.
+fn time(one: &RpcEntry, ms: f64) -> String {
+    match one.done {
+        0 => "–".to_owned(),
+        _ => Time(Duration::from_secs_f64(ms / 1e3)).to_string(),
     }
+}
+
+fn write_rpc(text: &mut String, one: &RpcEntry, columns: &[Column], width: usize) -> std::fmt::Result {
+    write!(text, "  {:width$}", one.rpc)?;
+    columns.iter().try_for_each(|(_, value)| write!(text, "{:>COLUMN$}", value(one)))?;
     let errors: Vec<String> = one.errors.iter().map(|(code, tries)| format!("{tries} {code}")).collect();
     match errors.is_empty() {
         true => writeln!(text, "  0"),
         false => writeln!(text, "  {ODD}{}{ODD:#}", errors.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use csi_harness::resources::usage::Resource;
+
+    use super::*;
+    use crate::Results;
+
+    fn rpc(name: &str, done: u64) -> RpcEntry {
+        let errors = BTreeMap::from([("ABORTED".to_owned(), 3)]);
+        let (rpc, per_second, slices) = (name.to_owned(), done as f64 / 2.0, Vec::new());
+        let [mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, p99_9_ms, max_ms] =
+            [4.0, 3.0, 5.0, 6.0, 70.0, 80.0, 90.0];
+        RpcEntry {
+            rpc,
+            done,
+            per_second,
+            errors,
+            mean_ms,
+            p50_ms,
+            p90_ms,
+            p95_ms,
+            p99_ms,
+            p99_9_ms,
+            max_ms,
+            slices,
+        }
+    }
+
+    #[test]
+    fn a_screen_shows_the_present_stage_and_what_has_grown() {
+        let results = Results::default();
+        let growth =
+            |resource, after| GrowthEntry { resource, before: 8, after, per_cycle: None, points: Vec::new() };
+        results.findings.lock().growth = vec![growth(Resource::Files, 11), growth(Resource::Threads, 8)];
+        for name in ["create", "hold"] {
+            results.recorder.begin(name, Some(40), None);
+            results.recorder.cycle_begins();
+        }
+        let mut report = results.report("smoke");
+        report.stages[1].rpcs = vec![rpc("CreateVolume", 7), rpc("NodeUnpublishVolume", 0)];
+        let text = anstream::adapter::strip_str(&live(&report)).to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("hold: ") && lines[0].ends_with(", 0 life cycles, 0.0/s"), "{text}");
+        assert_eq!(
+            &lines[1..4],
+            [
+                "                         done      /s     p50     p99     max  errors",
+                "  CreateVolume              7     3.5  3.00ms  70.0ms  90.0ms  3 ABORTED",
+                "  NodeUnpublishVolume       0     0.0       –       –       –  3 ABORTED",
+            ]
+        );
+        assert_eq!(
+            lines[4..],
+            ["", "resources of the driver under constant load", "  8 open files → 11 open files"]
+        );
+        assert_eq!(live(&Results::default().report("smoke")), "");
     }
 }
