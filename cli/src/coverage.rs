@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_the_requirements_is_chosen_by_pattern_or_rpc() {
+    fn requirements_are_chosen_by_pattern_or_rpc() {
         let ids = |terms: &[&str]| -> Vec<&str> {
             let terms: Vec<String> = terms.iter().map(|term| (*term).to_owned()).collect();
             let wanted = Wanted::of(&terms).unwrap();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_must_be_so_and_could_be_seen_few_rows_are_left() {
+    fn few_visible_musts_have_no_check() {
         let Share { rows, checked, said_again, .. } =
             measure(&suites::all(), &suites::proven(), &Wanted::default()).totals.testable_must;
         assert!((checked + said_again) * 100 >= rows * 95, "{checked} and {said_again} of {rows}");

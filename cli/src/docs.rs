@@ -133,7 +133,7 @@ fn the_schema_of_the_configuration() {
 }
 
 #[test]
-fn the_example_of_a_configuration_is_one_and_shows_every_key() {
+fn the_example_of_a_configuration_shows_every_key() {
     let blocks = blocks("config.md", "yaml");
     for block in &blocks {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -164,7 +164,7 @@ fn the_flags_of_the_mock_driver() {
 }
 
 #[test]
-fn the_example_of_a_mock_driver_is_one_and_shows_every_key() {
+fn the_example_of_a_mock_driver_shows_every_key() {
     let [example] = &blocks("mock-driver.md", "yaml")[..] else { panic!("one example") };
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("mock.yaml");

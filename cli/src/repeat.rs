@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_undone_by_a_command_that_has_its_flags() {
+    fn leftovers_are_undone_by_a_command_with_flags() {
         let line = ["csi-sanity", "fuzz", "--duration", "5s", "--endpoint", "/s"];
         let matches = Cli::command().try_get_matches_from(line).unwrap();
         assert_eq!(

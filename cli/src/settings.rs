@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profile_is_the_one_that_the_flag_names_or_the_file() {
+    fn the_profile_is_from_the_flag_or_the_file() {
         let yaml = file("endpoint: /csi.sock\nprofile: kubernetes\n");
         let profile = |more: &[&str]| {
             read(&[&["--config", yaml.path().to_str().unwrap()], more].concat()).unwrap().profile
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_says_how_to_start_the_driver_instead_of_the_file() {
+    fn a_flag_for_the_start_goes_before_the_file() {
         let yaml = file("endpoint: /csi.sock\ndriver-command: ./of-the-file\n");
         let path = yaml.path().to_str().unwrap();
         let commands = |more: &[&str]| {

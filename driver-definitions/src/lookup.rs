@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_missing_is_guessed_beside_the_definition() {
+    fn a_missing_file_is_guessed_beside_the_definition() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("storage-class.yaml"), "").unwrap();
         let lookup = Lookup::of(&folder.path().join("definition.yaml"));

@@ -931,7 +931,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_reported_with_the_ones_that_it_resembles() {
+    fn an_unknown_key_is_reported_with_similar_ones() {
         let text =
             "unknown field `paramters`, expected one of endpoint, parameters, effort at line 2, column 1";
         assert_eq!(

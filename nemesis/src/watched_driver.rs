@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_that_was_emptied_is_no_point_to_be_killed_at() {
+    fn an_emptied_record_is_no_point_for_a_kill() {
         let change = |name, path: &str| SystemCall { name, path: path.into() };
         let (record, data) = ("/state/volumes.json", "/state/v1/image");
         let changes = [

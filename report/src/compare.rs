@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_that_another_check_shows_is_no_new_failure() {
+    fn a_warning_shown_by_another_check_is_not_new() {
         let passed = report("a", &[("x", "passed")], 1);
         let mut shows = report("a", &[("x", "same_fault")], 1);
         assert_eq!(ids(&compare(&passed, &shows, None).new_failures), ["x"]);
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn slower_counts_only_where_it_is_asked_for_and_no_noise() {
+    fn slower_counts_only_on_request_and_beyond_noise() {
         let slower = |was, is, factor| {
             let found = compare(&report("a", &[], was), &report("a", &[], is), factor);
             (found.slower.len(), found.is_worse)

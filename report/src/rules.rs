@@ -248,7 +248,7 @@ mod tests {
 
     /// A check that fails blames the driver for its first rule alone, and has perhaps not come to the others.
     #[test]
-    fn a_failure_for_another_rule_says_nothing_of_this_one() {
+    fn a_failure_of_another_rule_is_none_of_this_one() {
         let other = check("a", "failed", &["GEN-ERR-001", RULE]);
         assert_eq!(standing(std::slice::from_ref(&other), &[]).0, Standing::Inconclusive);
         assert_eq!(standing(&[other.clone(), check("b", "passed", &[RULE])], &[]).0, Standing::Kept);

@@ -409,7 +409,7 @@ mod tests {
 
     /// Older reports only state that it was skipped, and which check reports the fault.
     #[test]
-    fn a_fault_that_another_check_reports_is_a_deviation_here_too() {
+    fn a_fault_reported_elsewhere_is_a_deviation_too() {
         let first = check("node/node-stage-volume/one", "failed", "NODE-STAGE-001");
         let mut skipped = check("data/two", "skipped", "CTRL-CREATEVOL-001");
         skipped["reported_in"] = json!("node/node-stage-volume/one@block");

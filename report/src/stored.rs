@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_report_of_this_version_is_refused_by_name() {
+    fn a_report_of_another_version_is_refused_by_name() {
         let error_of = |text: &str| parse::<Stored>("r.json", text.as_bytes()).unwrap_err().to_string();
         assert!(
             error_of("{}").contains("r.json") && error_of("{}").contains("`schema`"),

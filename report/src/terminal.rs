@@ -677,7 +677,7 @@ mod tests {
     }
 
     #[test]
-    fn where_little_was_tested_the_user_learns_what_to_change() {
+    fn a_user_learns_why_little_was_tested() {
         let reasons = [("it cannot", 5), ("--config names no `volumes`", 2)];
         assert_eq!(said(4, &reasons), "", "half of the checks");
         let some = "note: only 4 of 11 checks applied; ";

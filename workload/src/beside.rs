@@ -457,7 +457,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_whose_moments_do_not_overlap_are_not_of_one_moment() {
+    fn copies_of_separate_moments_are_no_group() {
         let moment = |after_us, before_us| Moment { after_us, before_us };
         assert!(judge_group(&[moment(10, 30), moment(20, 40)]).is_ok());
         assert!(judge_group(&[moment(10, 20), moment(21, 40)]).is_err());

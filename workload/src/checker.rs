@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn each_moment_between_the_call_and_its_answer_is_right() {
+    fn each_moment_until_the_answer_is_right() {
         for number in SPAN.acknowledged..=SPAN.begun {
             assert_eq!(writer().judge(SPAN, &contents_at(number)), [], "{number}");
             assert_eq!(writer().moment(&contents_at(number)), number);

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_that_has_become_read_only_is_named_as_such() {
+    fn a_file_system_that_turned_read_only_is_named() {
         let failed = |errno: Errno| Trouble::Failed {
             place: Place::Renamed,
             operation: "write".to_owned(),

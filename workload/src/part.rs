@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_holds_what_was_written_and_names_what_else_is_there() {
+    fn a_part_names_what_it_should_not_hold() {
         let directory = tempfile::tempdir().unwrap();
         let mut part = Part::of_file_system(directory.path(), "new", 5 * PIECE_BYTES / 2, stamp("v1"));
         part.write().unwrap();

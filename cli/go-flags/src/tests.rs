@@ -104,7 +104,7 @@ fn our_own_flags_and_commands_pass() {
 }
 
 #[test]
-fn wrong_values_name_the_flag_as_typed_and_what_is_allowed() {
+fn wrong_values_name_the_flag_and_what_is_allowed() {
     refused(&["--csi.testvolumeaccesstype=nfs"], &["--csi.testvolumeaccesstype:", "nfs", "mount or block"]);
     refused(&["-csi.createpathcmdtimeout", "10"], &["-csi.createpathcmdtimeout:", "10s"]);
     refused(&["-csi.testvolumesize=10Gi"], &["-csi.testvolumesize:", "10Gi", "bytes"]);
@@ -145,7 +145,7 @@ fn the_flags_of_the_go_program_run_what_it_is() {
 }
 
 #[test]
-fn flags_have_the_other_names_that_ginkgo_had_for_them() {
+fn flags_have_the_other_names_of_ginkgo() {
     for none in
         ["-ginkgo.randomizeAllSpecs", "-randomizeall", "-randomizeAllSpecs=true", "-ginkgo.randomize_all"]
     {

@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn go_makes_the_calls_with_the_client_of_the_specification() {
+    fn go_makes_calls_with_the_client_of_csi() {
         let text = text(&Script::of(&check()));
         has_lines(
             &text,
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_compared_and_a_step_by_hand_has_a_command() {
+    fn values_are_compared_and_manual_steps_have_commands() {
         let text = text(&Script::of(&other_value()));
         assert!(text.contains("at(plainMessage(response2), \"volume\", \"volume_context\")"), "{text}");
         assert!(text.contains("\tbyHand(\"the driver is killed, and started again\")\n"), "{text}");

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_makes_the_calls_with_the_ids_that_it_is_given() {
+    fn a_shell_makes_calls_with_the_ids_it_is_given() {
         let text = text(&Script::of(&check()));
         has_lines(
             &text,

@@ -507,7 +507,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_script_takes_the_shortest_way_and_judges_by_the_texts() {
+    fn a_script_is_short_and_judges_by_the_texts() {
         let script = Script::of(&other_value());
         assert_eq!((script.steps.len(), script.accused()), (3, Some(2)));
         assert!(

@@ -27,7 +27,7 @@ fn files(archive: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn everything_about_a_run_is_in_one_file_without_secrets() {
+fn a_bundle_has_everything_but_secrets() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (endpoint, secrets, bundle) = (path("csi.sock"), path("csi.sock.secrets"), path("bundle.tar.gz"));

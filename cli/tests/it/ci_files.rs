@@ -140,7 +140,7 @@ fn arguments(job: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_job_for_a_cluster_has_flags_that_exist_and_no_rights() {
+fn the_job_for_a_cluster_has_real_flags_and_no_rights() {
     let job = yaml("ci/kubernetes/job.yaml");
     let mut arguments = arguments(&job);
     // Its socket and directories are on another machine.

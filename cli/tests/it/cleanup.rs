@@ -135,7 +135,7 @@ fn leftovers_of_absent_drivers_can_be_forgotten() {
 }
 
 #[test]
-fn what_cannot_be_undone_is_told_and_kept_for_another_time() {
+fn what_cannot_be_undone_is_named_and_kept() {
     let (place, driver) = (Place::new(), slow());
     let endpoint = ["--endpoint", &driver.endpoint];
     let child = place.start(&[&endpoint[..], &["--filter", "controller/create-volume/"]].concat());
@@ -152,7 +152,7 @@ fn what_cannot_be_undone_is_told_and_kept_for_another_time() {
 /// A volume that the driver has made and said it had not, and which it then refuses to make again: nobody knows whether it is there until
 /// the driver says its id, whenever it is asked. Another volume it does not delete at first.
 #[test]
-fn what_a_driver_refused_to_undo_is_listed_and_removed_later() {
+fn rejected_deletions_are_listed_and_repeated_later() {
     let (place, state) = (Place::new(), tempfile::tempdir().unwrap());
     let config = || Config { state: Some(state.path().join("state.json")), ..Config::default() };
     let fail = [("DeleteVolume".parse().unwrap(), "INTERNAL:100000".parse().unwrap())].into();

@@ -41,7 +41,7 @@ fn as_root_missing_tools_are_named_with_a_remedy() {
 }
 
 #[test]
-fn a_driver_is_told_with_the_checks_that_are_left_out_on_it() {
+fn a_driver_is_shown_with_the_checks_left_out() {
     let driver =
         Driver::start(Config { without: vec!["LIST_VOLUMES".parse().unwrap()], ..Config::default() });
     let printed = printed(&["--endpoint", &driver.endpoint]);
@@ -57,7 +57,7 @@ fn a_driver_is_told_with_the_checks_that_are_left_out_on_it() {
 }
 
 #[test]
-fn a_driver_that_is_not_there_hides_nothing_of_the_machine() {
+fn an_absent_driver_hides_nothing_of_the_machine() {
     let arguments = ["doctor", "--endpoint", "/nowhere/csi.sock", "--dial-timeout", "100ms"];
     let said = check(&arguments, 3, &["/nowhere/csi.sock"]);
     assert!(said.stdout.starts_with("this machine\n"), "{}", said.stdout);

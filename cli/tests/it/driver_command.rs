@@ -62,7 +62,7 @@ pub(crate) fn quiet_driver_command(endpoint: &str) -> String {
 }
 
 #[test]
-fn a_driver_that_dies_is_started_again_and_the_run_goes_on() {
+fn a_driver_that_dies_is_started_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (endpoint, secrets) = (path("csi.sock"), path("csi.sock.secrets"));
@@ -147,7 +147,7 @@ fn a_driver_that_does_not_start_is_told() {
 
 /// The checks would be made on the one, and the other one be ended.
 #[test]
-fn a_driver_that_listens_already_is_not_started_beside() {
+fn a_driver_that_listens_is_not_started_again() {
     let driver = Driver::start(Config::default());
     let printed =
         ["--driver-command: a driver already listens at ", &driver.endpoint, "leave out --driver-command"];
@@ -214,7 +214,7 @@ fn the_driver_does_not_outlive_the_program() {
 
 /// Where the driver is a part of this program, nothing has died that could be counted.
 #[test]
-fn the_driver_that_is_built_in_breaks_off_and_lives_on() {
+fn the_built_in_driver_breaks_off_and_lives_on() {
     let report = tempfile::NamedTempFile::new().unwrap();
     let to = format!("--report=json={}", report.path().display());
     let arguments = ["run", "--mock-defect", "probe-crashes", "--filter", "identity/probe/ready", &to];

@@ -21,7 +21,7 @@ fn ends(flags: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn flags_of_the_other_kind_of_cluster_are_refused_by_name() {
+fn flags_of_another_kind_of_cluster_are_refused() {
     for (flags, named) in [
         (&["--cluster", "kube", "--endpoint", "/run/csi.sock"][..], "--endpoint"),
         (&["--cluster", "kube", "--node-endpoint", "/run/csi.sock"], "--node-endpoint"),
@@ -75,7 +75,7 @@ fn kubeconfig_errors_name_the_file_and_context() {
 }
 
 #[test]
-fn a_cluster_that_is_not_reached_is_no_fault_of_the_driver() {
+fn an_unreached_cluster_is_no_fault_of_the_driver() {
     let file = tempfile::NamedTempFile::new().unwrap();
     // Nobody listens on the discard port.
     let config = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
@@ -89,7 +89,7 @@ fn a_cluster_that_is_not_reached_is_no_fault_of_the_driver() {
 }
 
 #[test]
-fn the_manifest_gives_the_rights_that_are_used_and_no_others() {
+fn the_manifest_gives_exactly_the_rights_in_use() {
     let mut given = BTreeSet::new();
     let of = |rule: &serde_json::Value, key: &str| -> Vec<String> {
         let words = rule[key].as_array().into_iter().flatten();

@@ -89,7 +89,7 @@ fn a_reason_does_not_put_words_into_the_definition() {
 }
 
 #[test]
-fn a_manifest_that_is_missing_is_an_error_with_the_plan_too() {
+fn a_missing_manifest_is_an_error_of_the_plan_too() {
     for text in ["{FromFile: none.yaml}", "{FromExistingClassName: none}"] {
         let (_directory, path) = definition(&format!("StorageClass: {text}\nDriverInfo: {{Name: a}}\n"));
         check(&["e2e", "--plan", "--driver-definition", path.to_str().unwrap()], 2, &["none.yaml"]);
@@ -97,7 +97,7 @@ fn a_manifest_that_is_missing_is_an_error_with_the_plan_too() {
 }
 
 #[test]
-fn mistakes_in_a_definition_are_all_reported_with_their_keys() {
+fn all_mistakes_in_a_definition_are_reported() {
     let (_directory, path) =
         definition("DriverInfo:\n  Name: a\n  MaxFileSize: 1Gi\n  Capabilities: {block: 'yes'}\n");
     let shown = [
@@ -111,14 +111,14 @@ fn mistakes_in_a_definition_are_all_reported_with_their_keys() {
 
 /// Tools that list tests before they run them have no socket yet.
 #[test]
-fn a_dry_run_with_the_flags_of_kubernetes_needs_no_endpoint() {
+fn a_dry_run_with_kubernetes_flags_needs_no_endpoint() {
     let said = check(&["-storage.testdriver", MOCK, "-ginkgo.dry-run"], 0, &[]);
     assert!(said.stdout.lines().any(|line| line.starts_with("volumes/")), "{}", said.stdout);
     check(&["-storage.testdriver", MOCK], 2, &["--endpoint"]);
 }
 
 #[test]
-fn a_driver_of_another_name_is_an_error_before_anything_runs() {
+fn a_driver_of_another_name_is_an_early_error() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: needs root");
         return;

@@ -24,7 +24,7 @@ fn success_0_on_a_driver_that_conforms() {
 }
 
 #[test]
-fn success_0_on_the_embedded_driver_which_is_named_as_such() {
+fn success_0_on_the_embedded_driver_which_is_named() {
     check(&["--filter", INFO], 0, &["built-in mock driver"]);
     check(&["run", "--filter", INFO, "--quiet"], 0, &[]);
 }
@@ -231,7 +231,7 @@ fn a_run_ends_after_so_many_failures() {
 
 /// What was not asked for again is no loss.
 #[test]
-fn a_run_of_what_failed_is_compared_by_what_it_was_asked_for() {
+fn a_run_of_what_failed_is_compared_in_part() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (old, new) = (path("old.json"), path("new.json"));

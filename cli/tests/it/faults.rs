@@ -50,7 +50,7 @@ fn has(said: &Said, code: i32, texts: &[&str]) {
 }
 
 #[test]
-fn a_failing_fault_is_stored_met_again_and_tried_first() {
+fn a_failing_fault_is_stored_and_tried_first() {
     hostpath::in_directory(async |root| {
         let mistake = "plain/answers-before-writing";
         let fault = "crash-points/create-volume/answer/killed";

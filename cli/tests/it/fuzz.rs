@@ -99,7 +99,7 @@ fn requests_in_progress_at_a_death_are_suspects() {
 
 /// Setting the stage for each RPC takes its time, and all of them together much more than this.
 #[test]
-fn what_has_not_begun_when_the_time_is_over_is_skipped() {
+fn work_that_begins_too_late_is_skipped() {
     let said = check(&["fuzz", "--seed", "1", "--duration", "300ms"], 0, &[]);
     assert!(said.stdout.contains("--duration ended before it could begin"), "{}", said.stdout);
 }

@@ -190,7 +190,7 @@ fn a_driver_does_not_command_githubs_runner() {
 }
 
 #[test]
-fn what_is_known_to_fail_lets_the_gate_open_until_it_passes() {
+fn a_known_failure_lets_the_gate_open_until_it_passes() {
     let mut job =
         Job::on_github(&[]).driver(WRONG).known_failing("identity/get-plugin-info/name # our issue\n");
     let said = job.check(0, "conforms_in_part_but_for_known_failures");
@@ -225,7 +225,7 @@ fn a_list_that_matches_nothing_is_an_error() {
 }
 
 #[test]
-fn a_driver_that_does_not_start_is_told_with_its_last_words() {
+fn a_driver_that_does_not_start_has_last_words() {
     let command = "echo '::error::forged'; echo 'no disk: 100% full' >&2; exit 7";
     let mut job = Job::on_github(&[("CSI_SANITY_DRIVER_COMMAND", command)]);
     let said = job.check(3, "not_judged");
@@ -295,7 +295,7 @@ fn quotes_keep_blanks_in_flags() {
 
 /// With the socket in a directory that is gone, the driver could not be started again.
 #[test]
-fn the_command_that_repeats_a_failure_works_after_the_gate() {
+fn the_repeat_command_works_after_the_gate() {
     let mut job = Job::new(&[]).driver(WRONG);
     let sockets = job.directory.path().join("tmp");
     fs::create_dir(&sockets).unwrap();
@@ -400,7 +400,7 @@ fn a_job_that_is_cancelled_undoes_what_it_made() {
 
 /// Without this, a driver passes by what it no longer says that it does.
 #[test]
-fn the_gate_opens_for_no_driver_that_has_lost_a_capability() {
+fn the_gate_stays_shut_for_a_lost_capability() {
     let expected = "LIST_VOLUMES,CREATE_DELETE_SNAPSHOT";
     Job::new(&[]).driver(RIGHT).expecting(expected).check(0, PART);
     let without = vec!["CREATE_DELETE_SNAPSHOT".parse().unwrap()];

@@ -122,7 +122,7 @@ fn a_secret_is_used_and_not_written() {
 }
 
 #[test]
-fn secrets_of_the_configuration_stay_in_it_for_its_owner() {
+fn secrets_of_the_configuration_stay_in_it() {
     let driver = Driver::start(Config::default());
     let from = driver.directory().join("from.yaml");
     fs::write(&from, "secrets: {CreateVolume: {token: hunter2}}\n").unwrap();

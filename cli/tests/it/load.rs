@@ -17,7 +17,7 @@ use crate::driver_command::{named_driver_command, quiet_driver_command};
 use crate::program::{check, program};
 
 #[test]
-fn the_measurements_are_written_and_every_field_is_documented() {
+fn measurements_are_written_in_documented_fields() {
     let directory = tempfile::tempdir().unwrap();
     let [json, csv] = ["load.json", "load.csv"].map(|name| directory.path().join(name));
     let arguments =

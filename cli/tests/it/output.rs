@@ -68,7 +68,7 @@ fn coverage_has_every_requirement_on_drivers() {
 }
 
 #[test]
-fn explain_tells_everything_about_a_check_and_a_requirement() {
+fn explain_describes_checks_and_requirements() {
     let said = check(&["explain", "identity/probe/ready"], 0, &[]);
     for text in
         ["Probe of a running plugin", "MUST ID-PROBE-009", "probe-never-ready", "Identity Service Probe"]

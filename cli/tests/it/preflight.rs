@@ -18,7 +18,7 @@ fn a_cluster_that_is_not_there_is_told_by_its_flag() {
 }
 
 #[test]
-fn a_cluster_that_does_not_answer_is_told_by_its_address() {
+fn a_silent_cluster_is_named_by_its_address() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("config");
     // Nothing listens at the port of nobody.

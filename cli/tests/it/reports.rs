@@ -88,7 +88,7 @@ fn every_report_that_a_full_disk_spoils_is_named() {
 }
 
 #[test]
-fn a_folder_that_is_missing_is_named_and_how_it_is_made() {
+fn a_missing_folder_is_named_with_a_command() {
     let directory = tempfile::tempdir().unwrap();
     let deep = directory.path().join("none/deeper");
     let report = format!("html={}/x.html", deep.display());
@@ -112,7 +112,7 @@ fn two_reports_to_one_file_are_refused() {
 }
 
 #[test]
-fn the_command_line_of_the_go_program_runs_with_its_files() {
+fn the_go_command_line_runs_with_its_files() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = directory.path().join(name);

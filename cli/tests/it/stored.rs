@@ -244,7 +244,7 @@ fn runs_of_other_suites_are_joined_to_one_statement() {
 }
 
 #[test]
-fn a_file_that_is_no_report_of_this_version_is_refused() {
+fn a_file_of_another_version_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = directory.path().join(name);

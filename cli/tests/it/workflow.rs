@@ -45,7 +45,7 @@ fn what_failed_becomes_a_list_and_is_run_again() {
 }
 
 #[test]
-fn only_what_failed_is_chosen_and_what_cannot_be_is_told() {
+fn only_what_failed_is_chosen_and_the_rest_named() {
     let directory = tempfile::tempdir().unwrap();
     let report = directory.path().join("r.json");
     let report = report.to_str().unwrap();

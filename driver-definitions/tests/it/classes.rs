@@ -113,7 +113,7 @@ DriverInfo: {Name: a.example}
 }
 
 #[test]
-fn a_class_in_a_cluster_is_read_from_a_file_of_its_name() {
+fn a_class_is_read_from_a_file_of_its_name() {
     let written =
         Written::new("StorageClass: {FromExistingClassName: fast}\nDriverInfo: {Name: a.example}\n");
     let loaded = written.load().unwrap();

@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_a_quantity_is_shown_as_one_of_the_same_size(text in "[0-9]{0,22}[.]?[0-9]{0,22}([kmKMGTPEnu]i?|[eE][+-]?[0-9]{1,12})?") {
+    fn a_quantity_is_shown_with_its_own_size(text in "[0-9]{0,22}[.]?[0-9]{0,22}([kmKMGTPEnu]i?|[eE][+-]?[0-9]{1,12})?") {
         if let Ok(quantity) = text.parse::<Quantity>() {
             prop_assert_eq!(quantity.to_string().parse(), Ok(quantity));
         }

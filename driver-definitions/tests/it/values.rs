@@ -113,7 +113,7 @@ DriverInfo:
 }
 
 #[test]
-fn growth_follows_the_controllers_unless_it_is_refused() {
+fn growth_follows_the_controllers_unless_refused() {
     let capabilities = |text: &str| {
         let definition = load(&format!("DriverInfo: {{Name: a, Capabilities: {{{text}}}}}")).definition;
         [Capability::OnlineExpansion, Capability::OfflineExpansion].map(|which| definition.can(which))

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flaky_entry_is_one_unless_another_entry_covers_the_check() {
+    fn a_flaky_entry_gives_way_to_a_plain_one() {
         let known = list("flaky: property/*  # a race\nproperty/volumes # always\n").unwrap();
         assert!(known.entry("property/snapshots").is_some_and(|entry| entry.is_flaky));
         assert!(known.entry("property/volumes").is_some_and(|entry| !entry.is_flaky));

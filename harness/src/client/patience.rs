@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_at_once_or_never_is_not_waited_for_again() {
+    fn known_effects_are_not_waited_for_again() {
         let patience = Patience::default();
         let limit = |what| patience.settle_limit_of(what, None);
         assert_eq!(limit(Settles::VolumeGone), SETTLE_LIMIT);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_there_after_a_failure_is_looked_for_less() {
+    fn what_was_never_there_is_looked_for_less() {
         let patience = Patience::default();
         for _ in 0..IN_VAIN_TIMES {
             assert!(!patience.is_made_again_in_vain(RPC));

@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_its_caller_gives_up_is_no_longer_under_way() {
+    fn a_call_that_is_given_up_is_not_under_way() {
         let log = CallLog::new();
         send(&log, "a");
         log.let_go(1);

@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_an_illegal_request_proves_nothing_about_sizes() {
+    fn answers_to_illegal_requests_prove_no_size() {
         for (name_bytes, breaches) in [(128, 1), (129, 0)] {
             let request = v1::CreateVolumeRequest { name: "n".repeat(name_bytes), ..Default::default() };
             let volume = v1::Volume { volume_id: "v".repeat(133), ..Default::default() };

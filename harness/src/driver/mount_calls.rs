@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_that_is_split_or_quoted_twice_is_another_one() {
+    fn a_split_or_twice_quoted_context_is_another_one() {
         let wrong = [
             format!("context={CONTEXT}"),
             format!("context=\"\"{CONTEXT}\"\""),

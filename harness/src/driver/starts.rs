@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_lives_is_blamed_only_if_it_was_much_faster_before() {
+    fn a_slow_start_is_blamed_only_after_faster_ones() {
         assert!(silent(30_000, Some(200)).is_fault());
         assert!(silent(120_000, Some(12_000)).is_fault());
         assert!(!silent(10_000, Some(12_000)).is_fault());

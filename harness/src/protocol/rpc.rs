@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_undone_by_a_call_that_undoes_the_same() {
+    fn each_call_that_makes_something_has_its_undoing() {
         for facts in &FACTS {
             if let Does::Makes(resource, undone_by) = facts.does {
                 assert_eq!(Facts::of(undone_by).unwrap().does, Does::Undoes(resource), "{}", facts.rpc);

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_are_counted_without_loop_devices_and_empty_drives() {
+    fn disks_are_counted_without_loops_and_empty_drives() {
         let sys = sys(&[
             ("block/sda/size", "2097152"),
             ("block/nvme1n1/size", "2097152"),

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_right_explains_only_failures_for_want_of_it() {
+    fn a_missing_right_explains_only_its_own_failures() {
         let (without, with) = (!(1 << SYS_RESOURCE), u64::MAX);
         for answer in [
             "INTERNAL \"resize2fs: Permission denied to resize filesystem\"",

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_are_taken_away_with_those_over_and_below_them() {
+    fn mounts_are_removed_with_those_over_and_below() {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: needs root to mount");
             return;

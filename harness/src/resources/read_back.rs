@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_flags_that_protect_are_a_finding_of_their_own() {
+    fn missing_protection_is_a_finding_of_its_own() {
         let line = "30 22 7:0 / /t rw,relatime shared:1 - ext4 /dev/loop0 rw";
         let found = unlike(
             &request("", &["noatime", "noexec", "discard"], false),
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_another_volume_has_now_is_not_compared() {
+    fn a_target_of_another_volume_is_not_compared() {
         let read_back = ReadBack::default();
         for (volume, path) in [("v", "/proc"), ("w", "/proc"), ("v", "/sys")] {
             publish(&read_back, volume, "", path);
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_directory_proves_something_of_a_driver_that_mounts() {
+    fn a_bare_directory_accuses_a_driver_that_mounts() {
         let bare = tempfile::tempdir().unwrap();
         let bare = bare.path().to_str().unwrap();
         let read_back = ReadBack::default();
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_call_need_not_notice_that_a_mount_is_gone() {
+    fn a_repeated_call_may_miss_that_a_mount_is_gone() {
         let target = tempfile::tempdir().unwrap();
         let target = target.path().to_str().unwrap();
         let read_back = ReadBack::default();

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_that_level_off_or_come_and_go_do_not_grow() {
+    fn resources_that_level_off_do_not_grow() {
         let mib = |amounts: &[u64]| {
             samples(&amounts.iter().map(|one| one << 20).collect::<Vec<_>>(), Resource::Memory)
         };
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trend_shows_in_spite_of_noise_and_noise_is_no_trend() {
+    fn a_trend_shows_in_noise_and_noise_is_no_trend() {
         let noise = [0, 5, 2, 7, 1, 4, 6, 3, 0, 5, 2, 7, 1, 4, 6, 3, 0, 5, 2, 7];
         let with = |per_look: u64| -> Vec<u64> {
             noise.iter().zip(0..).map(|(noise, at)| 50 + noise + per_look * at).collect()

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn each_check_is_a_test_and_so_is_what_the_run_leaves_behind() {
+    fn each_check_is_a_test_and_so_are_leftovers() {
         assert_eq!(ran(&[], ""), (2, 3), "one leaves a volume, one fails, and one kills");
         assert_eq!(ran(&["--exact", "embed/passes"], ""), (1, 0), "a filter chooses what is run");
         assert_eq!(ran(&["--skip", "embed/leaves"], ""), (2, 2));

@@ -389,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bar_of_a_call_is_as_long_as_its_share_of_the_time() {
+    fn the_bar_of_a_call_has_the_share_of_its_time() {
         let bar = |from_us, to_us| {
             let (call, answer) = (String::new(), String::new());
             CallSpan { worker: 0, party: None, call, answer, from_us, to_us }.bar(1_000)

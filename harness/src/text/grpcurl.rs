@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_lacks_more_than_secrets_has_no_command() {
+    fn a_request_without_more_than_secrets_has_no_command() {
         let named = json!({ "name": format!("a {STRIPPED}") });
         assert_eq!(command(RPC, &named, &socket()), None);
     }

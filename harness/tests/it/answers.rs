@@ -44,7 +44,7 @@ async fn a_driver_that_throttles_is_judged_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_call_that_prepares_is_made_again_after_a_time_limit() {
+async fn a_preparing_call_is_repeated_after_a_time_limit() {
     let mut mock = csi_mock_driver::Config::default();
     mock.delay.insert("CreateVolume".parse().unwrap(), Delay(Duration::from_millis(20)));
     mock.fail.insert("CreateVolume".parse().unwrap(), "DEADLINE_EXCEEDED:2".parse().unwrap());
@@ -189,7 +189,7 @@ check! {
 }
 
 #[tokio::test]
-async fn what_one_of_two_equal_calls_has_made_stays_in_the_ledger() {
+async fn the_ledger_keeps_what_one_of_two_calls_made() {
     let mut mock = csi_mock_driver::Config::default();
     mock.delay.insert("NodePublishVolume".parse().unwrap(), Delay(Duration::from_secs(1)));
     let mut bench = Bench::start(mock, config()).await;
@@ -256,7 +256,7 @@ check! {
 }
 
 #[tokio::test]
-async fn what_is_expected_of_a_call_that_may_succeed_begins_with_ok() {
+async fn ok_comes_first_where_a_call_may_succeed() {
     let ran = Bench::start(Default::default(), config()).await.run(&[&MAY_SUCCEED]).await;
     let expected = ran.outcome(&MAY_SUCCEED).violation().map(|violation| violation.expected.as_str());
     assert_eq!(expected, Some("OK, or NOT_FOUND"));

@@ -167,7 +167,7 @@ fn plays(ran: &Ran, check: &Check) -> Option<Plays> {
 }
 
 #[tokio::test]
-async fn a_failure_that_does_not_come_again_is_flaky_and_warns() {
+async fn a_failure_that_does_not_recur_is_flaky() {
     let ran = ran(config(), "", &[&ONCE, &TWICE, &ALWAYS]).await;
     assert_eq!(ran.outcome(&ONCE).kind(), OutcomeKind::Flaky);
     assert_eq!(plays(&ran, &ONCE), Some(Plays { failed: 1, of: 4 }));
@@ -224,7 +224,7 @@ async fn a_failure_that_recurs_comes_before_a_flaky_one() {
 }
 
 #[tokio::test]
-async fn an_entry_that_is_listed_as_flaky_may_fail_and_need_not() {
+async fn a_check_listed_as_flaky_may_fail_and_need_not() {
     let known =
         "flaky: flaky/*-as-listed  # our issue 7\nflaky/expired until 2020-01-01 # was to be fixed by then\n";
     let ran = ran(config(), known, &[&ONCE_AS_LISTED, &NEVER_AS_LISTED, &EXPIRED]).await;
@@ -238,7 +238,7 @@ async fn an_entry_that_is_listed_as_flaky_may_fail_and_need_not() {
 
 /// Before, other checks that met the same oddity failed, although each of them alone only warned of it.
 #[tokio::test]
-async fn a_warning_beside_a_confirmed_failure_is_no_known_fault() {
+async fn a_warning_beside_a_failure_is_no_known_fault() {
     let bench = Bench::start(Default::default(), config()).await;
     let target = bench.target.clone();
     let ran = bench.run(&[&FAILS_AND_WARNS]).await;

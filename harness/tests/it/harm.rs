@@ -236,7 +236,7 @@ async fn owned_by(driver: Driver, config: Config, suite: Suite, checks: &[&'stat
 
 /// The call is named after which nothing works, an equal fault is reported once, and the others are judged.
 #[tokio::test]
-async fn a_driver_that_can_be_started_anew_is_spoilt_for_nobody() {
+async fn a_driver_that_is_started_anew_is_not_spoilt() {
     let ran = owned(DEFECT).await;
     let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&QUOTES) else {
         panic!("{:?}", ran.outcomes)
@@ -382,7 +382,7 @@ const HANGS: Suite =
 
 /// It may be busy with that call for ever, and slow for all others.
 #[tokio::test]
-async fn a_driver_that_left_a_call_without_an_answer_is_restarted() {
+async fn a_driver_that_left_a_call_is_restarted() {
     let directory = tempfile::tempdir().expect("a directory");
     let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
     let mut config = Config { endpoint: Some(endpoint.to_string()), ..config() };
@@ -410,7 +410,7 @@ const LISTS_TOO: Suite = Suite {
 
 /// Harm need not show in volumes, nor before what a check has made is undone.
 #[tokio::test]
-async fn a_list_that_fails_for_good_is_laid_to_the_check_before() {
+async fn a_list_that_fails_is_laid_to_the_check_before() {
     let checks: &[&Check] = &[&LISTS, &MAKES, &SLASHES, &LOOKS, &BUILDS];
     let mock = csi_mock_driver::Config {
         defects: vec![Defect::ListSnapshotsFailsAfterPathNames],
@@ -439,7 +439,7 @@ async fn a_list_that_fails_for_good_is_laid_to_the_check_before() {
 
 /// The effect of a check on others is reported, although its own fault is reported elsewhere.
 #[tokio::test]
-async fn a_check_that_runs_alone_is_blamed_for_what_it_spoils() {
+async fn a_check_alone_is_blamed_for_what_it_spoils() {
     let mock =
         csi_mock_driver::Config { defects: vec![Defect::CreateVolumeFailsAfterQuotes], ..Default::default() };
     let mut bench = Bench::start(mock, config()).await;
@@ -551,7 +551,7 @@ check! {
 
 /// Alone means alone: what happens meanwhile is not the doing of another check.
 #[tokio::test]
-async fn a_check_that_was_broken_off_runs_again_when_no_other_runs() {
+async fn a_broken_off_check_runs_again_alone() {
     let mock = csi_mock_driver::Config {
         defects: vec![Defect::ListVolumesPanicsOnNegativeMax],
         ..Default::default()

@@ -135,7 +135,7 @@ async fn a_frozen_driver_answers_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn a_second_one_cannot_have_the_socket_of_the_first_one() {
+async fn a_second_driver_cannot_have_the_first_ones_socket() {
     let bench = Bench::start().await;
     let left = bench.driver.start_twice(Duration::ZERO, LONG).await.expect("it was tried");
     assert_eq!(left, Some(Left::First));

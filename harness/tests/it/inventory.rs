@@ -143,7 +143,7 @@ async fn leftovers_of_parallel_checks_blame_no_later_check() {
 }
 
 #[tokio::test]
-async fn lists_that_the_driver_does_not_have_are_not_asked_for() {
+async fn lists_that_are_not_offered_are_not_asked_for() {
     let mock = csi_mock_driver::Config {
         without: vec![
             Capability::Controller(ControllerType::ListVolumes),

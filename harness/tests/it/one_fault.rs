@@ -139,7 +139,7 @@ async fn an_error_under_load_alone_is_no_other_failure() {
 }
 
 #[tokio::test]
-async fn an_error_that_comes_again_alone_is_the_failure_that_it_was() {
+async fn an_error_that_comes_again_alone_is_a_failure() {
     let ran = refused("CreateSnapshot", 1000, &[&TAKES, &LOOKS], 4).await;
     let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&TAKES) else {
         panic!("{:?}", ran.outcomes)
@@ -149,7 +149,7 @@ async fn an_error_that_comes_again_alone_is_the_failure_that_it_was() {
 
 /// Where the plain call is refused, only its judge says so, and in a run without that nobody does.
 #[tokio::test]
-async fn a_refusal_proves_nothing_where_the_plain_call_is_refused() {
+async fn a_rejection_proves_nothing_beside_a_plain_one() {
     for checks in [ALL, &ALL[..3]] {
         let ran = ran_with(vec![Defect::CreateSnapshotUnimplemented], checks).await;
         for check in &ALL[..3] {
@@ -413,7 +413,7 @@ async fn a_fault_that_others_show_again_is_reported_once() {
 
 /// The other faults of a check are reported, although its first fault is reported elsewhere.
 #[tokio::test]
-async fn a_fault_that_is_reported_elsewhere_hides_none_behind_it() {
+async fn a_fault_reported_elsewhere_hides_none_behind_it() {
     let defect = vec![Defect::CreateVolumeAcceptsCrossedRange];
     let ran = ran_with(defect.clone(), &[&FINDS_MORE, &LEADS]).await;
     let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&FINDS_MORE) else {
@@ -578,7 +578,7 @@ async fn a_death_while_undoing_is_reported() {
 
 /// The judge of the plain call is asked at once, and nobody makes the call again.
 #[tokio::test]
-async fn a_driver_that_dies_of_a_plain_call_is_reported_once() {
+async fn a_death_by_a_plain_call_is_reported_once() {
     let ran = killed(4, true, DEADLY).await;
     let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&DELETES) else {
         panic!("{:?}", ran.outcomes)

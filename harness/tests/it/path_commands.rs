@@ -189,7 +189,7 @@ async fn every_command_has_its_time_limit() {
 }
 
 #[tokio::test]
-async fn what_a_command_cannot_remove_is_reported_as_left_behind() {
+async fn what_a_command_cannot_remove_is_left_behind() {
     let mut commands = Commands::new();
     commands.commands.remove_mount_path_command = commands.script("remove-mount", "exit 1");
     let why = commands.broken().await;
@@ -205,7 +205,7 @@ async fn a_check_command_has_four_words() {
 }
 
 #[tokio::test]
-async fn without_one_that_looks_checks_that_look_are_skipped() {
+async fn without_a_look_command_checks_that_look_skip() {
     let mut commands = Commands::new();
     commands.commands.check_path_command = None;
     let ran = commands.ran(PathLayout::Flat, &[&PUBLISHES, &NEEDS_ROOT]).await;

@@ -118,7 +118,7 @@ check! {
 }
 
 #[tokio::test]
-async fn a_staging_directory_is_there_whenever_a_volume_is_staged() {
+async fn a_staging_directory_exists_for_each_staging() {
     let directory = directory();
     let ran = ran(directory.path(), PathLayout::default(), AccessType::Mount, &[&STAGES_TWICE]).await;
     assert_eq!(ran.outcome(&STAGES_TWICE), &Outcome::Passed, "{}", ran.stories);

@@ -139,7 +139,7 @@ async fn channels_work_again_after_a_kill() {
 }
 
 #[tokio::test]
-async fn a_second_driver_that_finds_the_first_one_leaves_it_alone() {
+async fn a_second_driver_leaves_the_first_one_alone() {
     let mock = Mock::new("");
     let driver = driver(&mock.config);
     let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");
@@ -178,7 +178,7 @@ async fn with_another_start(before: &str, restart_ms: Option<u64>) -> (Mock, Dri
 }
 
 #[tokio::test]
-async fn how_long_a_driver_may_be_away_follows_from_its_starts() {
+async fn the_time_away_follows_from_earlier_starts() {
     let (_mock, driver, target) = with_another_start("sleep 0.5", None).await;
     let first = driver.longest_start().expect("one was seen");
     assert!(first >= Duration::from_millis(200), "{first:?}");
@@ -212,7 +212,7 @@ async fn a_driver_that_ends_again_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn one_that_is_deaf_to_sigterm_is_killed_after_the_grace() {
+async fn a_driver_deaf_to_sigterm_is_killed_in_the_end() {
     let directory = tempfile::tempdir().expect("a directory");
     let ready = directory.path().join("ready");
     let driver = Driver::child(
@@ -331,7 +331,7 @@ async fn a_command_that_fails_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_command_that_leaves_the_driver_to_others_cannot_end_it() {
+async fn a_command_that_hands_over_cannot_end_the_driver() {
     let driver = Driver::child("true", None, None);
     driver.start().await.expect("a shell");
     assert!(driver.ended().await.success());

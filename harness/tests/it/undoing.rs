@@ -290,7 +290,7 @@ check! {
 }
 
 #[tokio::test]
-async fn mounts_at_paths_of_the_run_are_unmounted_and_others_left() {
+async fn only_mounts_at_paths_of_the_run_are_unmounted() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: needs root to mount");
         return;

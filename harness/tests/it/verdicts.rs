@@ -173,7 +173,7 @@ async fn strict_makes_recommendations_count() {
 
 /// What a check only remarks on, no caller makes surer.
 #[tokio::test]
-async fn what_kubernetes_relies_on_counts_where_that_is_asked_for() {
+async fn what_kubernetes_relies_on_counts_in_its_profile() {
     let ran = ran(Profile::Kubernetes, "").await;
     assert!(matches!(ran.outcome(&RELIED_ON), Outcome::Failed(_)));
     assert!(matches!(ran.outcome(&SHOULD), Outcome::Warned(_)));
@@ -183,7 +183,7 @@ async fn what_kubernetes_relies_on_counts_where_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_violation_can_count_from_a_later_profile_than_its_rule() {
+async fn a_violation_can_count_from_a_later_profile() {
     for profile in Profile::ALL {
         let bench = Bench::start(Default::default(), Config { profile, ..config() }).await;
         let ran = bench.run(&[&BESIDE, &KEPT]).await;

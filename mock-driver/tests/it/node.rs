@@ -238,7 +238,7 @@ async fn the_node_grows_what_the_controller_grew() {
 }
 
 #[tokio::test]
-async fn a_target_that_is_left_behind_is_left_by_a_defect_only() {
+async fn a_target_is_left_behind_only_by_a_defect() {
     let driver = defective(Defect::NodeUnpublishLeavesTarget);
     let paths = VolumePaths::new(&driver, writer()).await;
     ok(driver.node_stage_volume(Request::new(paths.stage(writer()))).await);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_driver_that_never_rests_is_not_waited_for_without_end() {
+    async fn a_driver_that_never_rests_is_not_waited_for() {
         let mut looks = 0_u32;
         let open = at_rest(|| {
             looks += 1;

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_the_second_and_the_last_write_fail_in_every_run() {
+    fn the_same_three_writes_fail_in_every_run() {
         let of = |name, times| -> Vec<usize> {
             (1..=times).filter(|nth| fails_in_every_run(name, *nth, times)).collect()
         };

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_its_points_and_its_name_and_says_both_in_words() {
+    fn a_line_says_its_points_and_its_name_in_words() {
         let lines = vec![("CreateVolume".to_owned(), vec![(0.0, 1.0), (50.0, 10.0), (100.0, 100.0)])];
         let page = shown(Chart::Lines { title: "Times".to_owned(), x: PLAIN, y: LOG, lines });
         // The middle of a logarithmic axis is the geometric mean.

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_worker_and_each_service_that_is_called_has_a_lane() {
+    fn each_worker_and_each_called_service_has_a_lane() {
         let call = |rpc: &str, worker: usize, node: usize| -> CallEntry {
             serde_json::from_value(json!({
                 "rpc": rpc, "node": node, "worker": worker, "sent_after_ms": 0, "duration_ms": 0, "cleanup": false, "request": {},

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_has_one_row_and_the_longest_write_is_named() {
+    fn a_workload_has_a_row_that_names_its_longest_write() {
         let span = |party: &str, call: &str, from_us: u64, to_us: u64| CallSpan {
             worker: 0,
             party: Some(party.to_owned()),

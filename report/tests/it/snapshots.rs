@@ -238,7 +238,7 @@ fn leftovers_of_other_runs_are_summed_up() {
 }
 
 #[tokio::test]
-async fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
+async fn a_reader_may_go_away_and_a_full_disk_is_an_error() {
     for (kind, lost) in [(std::io::ErrorKind::BrokenPipe, false), (std::io::ErrorKind::StorageFull, true)] {
         let mut terminal = Terminal::new(Failing(kind), Detail::Normal);
         terminal.event(&Event::Remark("something"));

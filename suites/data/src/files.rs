@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_planted_is_seen_and_what_is_lost_is_reported() {
+    fn files_are_found_again_and_lost_ones_reported() {
         let dir = tempfile::tempdir().unwrap();
         plant(dir.path()).unwrap();
         let files = look(dir.path()).unwrap();

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_advertised_and_left_out_is_named_with_its_line() {
+    fn what_a_definition_leaves_out_has_its_line() {
         let definition = DriverDefinition::default();
         let advertised = [Capability::GetCapacity, Capability::CreateDeleteSnapshot];
         let adds: Vec<&str> =

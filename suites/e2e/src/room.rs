@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tests_wait_for_each_other_where_nodes_take_few_volumes() {
+    async fn tests_wait_where_nodes_take_few_volumes() {
         let (room, nodes) = (Room::default(), [node(None), node(Some(VOLUMES_OF_A_TEST * 2 + 1))]);
         let share = || room.share(nodes.iter(), Duration::from_millis(10));
         let (first, second) = (share().await.unwrap(), share().await.unwrap());
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_that_takes_least_counts_and_one_test_always_runs() {
+    fn the_smallest_node_counts_and_one_test_always_runs() {
         let shares = |limits: &[Option<u64>]| {
             let nodes: Vec<Node> = limits.iter().copied().map(node).collect();
             super::shares(nodes.iter())

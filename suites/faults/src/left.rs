@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_a_right_life_leaves_something_nothing_is_counted() {
+    fn leftovers_of_a_right_life_are_not_counted() {
         let directories = ["/state/a", "/state/b"].map(PathBuf::from).into();
         let mut places = Places { directories, ..Places::default() };
         places.forget(&["file /state/a/journal".to_owned(), "mount /kubelet/b".to_owned()]);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_a_mount_that_stays_is_listed_as_the_mount() {
+    fn files_in_a_mount_that_stays_count_as_the_mount() {
         let before = look(&["file /share/old"], &["/", "/state"]);
         for (there, points, left) in [
             // The directory that it is mounted at is new, too.

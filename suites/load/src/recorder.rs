@@ -394,7 +394,7 @@ mod tests {
 
     /// Otherwise a driver that stalls would be measured only by the calls that happened to be under way.
     #[test]
-    fn a_call_is_measured_from_the_moment_at_which_it_was_due() {
+    fn a_call_is_measured_since_it_was_due() {
         let recorder = Arc::new(Recorder::default());
         recorder.begin("hold", Some(2), None);
         let clock = CallerClock::new(recorder.clone());
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_have_each_call_once_however_long_the_stage_takes() {
+    fn slices_of_a_long_stage_have_each_call_once() {
         let mut series = Series::default();
         (0..SLICES_MAX).for_each(|slice| series.add(slice, Duration::from_micros(1_000 + slice as u64)));
         series.halve();

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_shows_the_present_stage_and_what_has_grown() {
+    fn a_screen_shows_the_stage_and_what_has_grown() {
         let results = Results::default();
         let growth =
             |resource, after| GrowthEntry { resource, before: 8, after, per_cycle: None, points: Vec::new() };

@@ -108,7 +108,7 @@ mod tests {
 
     /// Before, a check ended earlier the longer its tries took, long before any limit.
     #[test]
-    fn the_number_of_tries_does_not_depend_on_how_long_they_take() {
+    fn the_number_of_tries_does_not_depend_on_time() {
         let budget = |seed, left| Budget { fixed: 64, random: 64, seed, until: Instant::now() + left };
         let minute = Duration::from_secs(60);
         assert!((0..128).all(|done| budget(1, minute).goes_on(done)));

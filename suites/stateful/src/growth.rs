@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heap_that_doubles_before_garbage_is_collected_is_no_leak() {
+    fn a_heap_that_doubles_once_is_no_leak() {
         let memory = |before: u64, after: u64| {
             is_more_than_garbage(&Growth {
                 resource: Resource::Memory,

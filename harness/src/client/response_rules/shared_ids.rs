@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_shared_while_the_volume_that_had_it_first_exists() {
+    fn an_id_is_shared_while_its_first_volume_exists() {
         let ids = SharedIdRecorder::default();
         create(&ids, "one", "a", "id");
         create(&ids, "one", "a", "id");

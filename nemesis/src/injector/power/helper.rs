@@ -83,7 +83,7 @@ mod tests {
 
     /// The killed process stands for one of which a thread waits for the file system: both are zombies, and the pipe stays open.
     #[test]
-    fn as_root_a_killed_process_leaves_no_file_system_that_hangs() {
+    fn as_root_a_killed_process_leaves_nothing_that_hangs() {
         let device = File::options().read(true).write(true).open("/dev/fuse");
         let (true, Ok(device)) = (rustix::process::geteuid().is_root(), device) else {
             println!("skipped: needs root and /dev/fuse");

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_goes_on_until_its_time_is_up_or_its_process_is_gone() {
+    fn a_run_ends_with_its_time_or_its_process() {
         let marks = Marks::new("sanity-abc", Duration::from_secs(600));
         assert!(may_be_wanted(&json!({ "metadata": marks.metadata("one") })));
         let over = Marks { ends_by_seconds: now_seconds() - 1, ..marks.clone() };

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_outside_of_the_namespace_are_those_of_no_other_test() {
+    fn names_beside_the_namespace_are_of_no_other_test() {
         let names = Names::new("sanity-abc-1-0");
         assert_eq!(names.of_class("class-0"), "sanity-abc-1-0-class-0");
         assert_eq!(names.class("sanity-abc-1-0-class-0"), "class-0");

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_whose_name_is_part_of_another_one_is_not_that_one() {
+    fn a_driver_is_not_known_by_part_of_its_name() {
         for other in ["d.exampl", ".example", "my.d.example", "example"] {
             let is_drivers = sidecars(&[pod()], other).iter().any(|one| one.is_drivers);
             assert!(!is_drivers, "{other}");

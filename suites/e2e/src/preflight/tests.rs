@@ -317,7 +317,7 @@ fn promises_that_a_sidecar_is_told_not_to_keep() {
 }
 
 #[test]
-fn promises_that_the_object_or_the_driver_does_not_keep() {
+fn promises_that_object_or_driver_does_not_keep() {
     let inline = said_of("InlineVolumes: [{ Attributes: { a: b } }]\n", |_| {});
     let [line] = &inline[..] else { panic!("one finding: {inline:#?}") };
     assert!(line.contains("no ephemeral volume") && line.contains("InlineVolumes"), "{line}");

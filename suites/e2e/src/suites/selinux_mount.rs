@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_context_is_told_from_others_by_user_role_and_level() {
+    fn contexts_differ_by_user_role_and_level() {
         let with = |context: &str| has_context_option(&format!("rw,context=\"{context}\",noatime"), LEVEL);
         assert!(with("system_u:object_r:container_file_t:s0:c0,c1"));
         assert!(with("system_u:object_r:svirt_lxc_net_t:s0:c0,c1"));

@@ -23,10 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("each_call_has_the_secret_that_its_class_names", each_call_has_the_secret_that_its_class_names),
     ("groups_have_the_secret_that_their_class_names", groups_have_the_secret_that_their_class_names),
     ("a_secret_that_is_missing_is_not_the_drivers_fault", a_secret_that_is_missing_is_not_the_drivers_fault),
-    (
-        "a_template_without_a_meaning_is_not_the_drivers_fault",
-        a_template_without_a_meaning_is_not_the_drivers_fault,
-    ),
+    ("a_template_without_meaning_accuses_no_driver", a_template_without_meaning_accuses_no_driver),
     ("volumes_are_published_again_with_fresh_tokens", volumes_are_published_again_with_fresh_tokens),
     ("tokens_in_secrets_are_nowhere_to_be_seen", tokens_in_secrets_are_nowhere_to_be_seen),
     ("a_secret_that_a_driver_sends_back_is_not_told", a_secret_that_a_driver_sends_back_is_not_told),
@@ -35,10 +32,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_node_that_changes_is_told", a_node_that_changes_is_told),
     ("the_csi_driver_says_what_calls_have", the_csi_driver_says_what_calls_have),
     ("volumes_get_the_selinux_context_of_their_pod", volumes_get_the_selinux_context_of_their_pod),
-    (
-        "volumes_that_the_csi_driver_does_not_list_are_refused",
-        volumes_that_the_csi_driver_does_not_list_are_refused,
-    ),
+    ("kinds_of_volumes_that_are_not_listed_are_refused", kinds_of_volumes_that_are_not_listed_are_refused),
 ];
 
 const SECRETS: &str = "kind: Secret\nmetadata: {name: claim-creds}\nstringData: {password: hunter2}\n---\n\
@@ -184,7 +178,7 @@ fn a_secret_that_is_missing_is_not_the_drivers_fault() {
     assert!(played.passed().calls().is_empty(), "no call is made without the Secret");
 }
 
-fn a_template_without_a_meaning_is_not_the_drivers_fault() {
+fn a_template_without_meaning_accuses_no_driver() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let name = "${pvc.annotations['team']}";
         let class = class(&local, &cx, naming(&["node-stage-secret"], "default", name)).await?;
@@ -388,7 +382,7 @@ fn volumes_get_the_selinux_context_of_their_pod() {
     }
 }
 
-fn volumes_that_the_csi_driver_does_not_list_are_refused() {
+fn kinds_of_volumes_that_are_not_listed_are_refused() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx, Pairs::new()).await?;
         claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;

@@ -8,10 +8,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_suite_volumes_passes", the_suite_volumes_passes),
     ("the_suite_volume_modify_passes", the_suite_volume_modify_passes),
     ("the_suite_snapshotmetadata_passes", the_suite_snapshotmetadata_passes),
-    (
-        "the_suites_of_health_and_of_places_of_snapshots_pass",
-        the_suites_of_health_and_of_places_of_snapshots_pass,
-    ),
+    ("suites_of_health_and_snapshot_topology_pass", suites_of_health_and_snapshot_topology_pass),
 ];
 
 fn the_suite_volumes_passes() {
@@ -46,7 +43,7 @@ fn the_suite_snapshotmetadata_passes() {
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
-fn the_suites_of_health_and_of_places_of_snapshots_pass() {
+fn suites_of_health_and_snapshot_topology_pass() {
     let definition =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver-definitions/hostpath-image.yaml");
     for filter in ["^volume-health/", "^snapshot-topology/"] {

@@ -33,7 +33,7 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
             libtest_mimic::Trial::test("defect/what-stays-ends-no-check", what_stays_ends_no_check),
             libtest_mimic::Trial::test(
                 "defect/a-target-that-always-stays-is-not-put-down-to-a-link",
-                a_target_that_always_stays_is_not_put_down_to_a_link,
+                a_target_that_always_stays_is_not_due_to_a_link,
             ),
         ])
         .collect()
@@ -59,7 +59,7 @@ fn what_stays_ends_no_check() -> Result<(), Failed> {
 }
 
 /// A driver that never removes target paths leaves them behind a link as well, but no volume in them.
-fn a_target_that_always_stays_is_not_put_down_to_a_link() -> Result<(), Failed> {
+fn a_target_that_always_stays_is_not_due_to_a_link() -> Result<(), Failed> {
     // With the first defect alone, the mock driver goes through links, and leaves nothing elsewhere.
     let defects = vec![Defect::NodeUnpublishForgetsLinks, Defect::NodeUnpublishLeavesTarget];
     let mock = csi_mock_driver::Config { defects, ..Default::default() };

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_entries_that_may_be_deleted_are_behind_the_token() {
+    fn only_deletable_entries_are_behind_the_token() {
         let listed = ["of-another-check", "member", "ours-1", "ours-2"].map(str::to_owned);
         let behind = |listed: &[String]| split(listed, 3, |id| id != "member");
         let (left, ids) = behind(&listed).expect("two entries may be deleted");

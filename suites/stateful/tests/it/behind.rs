@@ -43,7 +43,7 @@ fn elsewhere() -> VolumeFacts {
 }
 
 #[test]
-fn a_known_fault_hides_no_other_one_in_the_same_answer() {
+fn a_known_fault_hides_no_other_in_its_answer() {
     let topology = breach(Story::of_a_volume(), create(v(1), wanted()), made(elsewhere()));
     let mut story = beside(&topology);
     assert_eq!(story.take(create(v(1), wanted()), made(elsewhere())).remarks, [topology]);
@@ -208,7 +208,7 @@ fn granted_and_deleted(known: Known) -> Report {
 }
 
 #[test]
-fn a_list_is_not_at_fault_for_what_another_call_granted() {
+fn a_list_is_not_blamed_for_another_call() {
     let report = granted_and_deleted(Known::default());
     let [unordered] = &report.unordered[..] else { panic!("{report:#?}") };
     assert_eq!(unordered.breach.rule.id, "CTRL-CREATEVOL-045");

@@ -135,7 +135,7 @@ fn a_case_is_the_same_after_it_was_stored_and_loaded() {
 }
 
 #[test]
-fn a_case_is_not_for_a_driver_that_lacks_what_it_asks_for() {
+fn a_case_skips_where_a_capability_is_missing() {
     let with = |call: Call| {
         let mut case = case();
         case.driver.capabilities = Capability::ALL.to_vec();

@@ -76,7 +76,7 @@ fn a_name_may_be_free_or_taken() {
 }
 
 #[test]
-fn an_attachment_may_be_there_until_the_opposite_call_is_done() {
+fn an_attachment_is_possible_until_it_is_undone() {
     let mut story = Story::of_a_volume();
     story.right(attach(v(1), N1), Answer::Unknown);
     story.judges(delete(v(1)), [(ok(), "fits"), (no(Code::FailedPrecondition), "fits")]);

@@ -137,7 +137,7 @@ fn volumes_are_made_from_members() {
 }
 
 #[test]
-fn who_has_group_snapshots_alone_need_not_copy_their_members() {
+fn group_snapshots_alone_need_no_copies() {
     let mut story = Story::without(&[Capability::CreateDeleteSnapshot]);
     for volume in [v(1), v(2)] {
         story.right(create(volume, wanted()), made(facts(volume)));

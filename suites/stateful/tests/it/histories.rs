@@ -137,7 +137,7 @@ CreateVolume must answer with the volume made before, but failed
 
 /// Neither of the two is kept from coming first by the other, of which nobody knows when it took effect.
 #[test]
-fn equal_calls_are_both_refused_before_their_volume_is_made() {
+fn equal_calls_may_both_fail_before_the_volume() {
     let refused = |worker| (worker, 0, 28, detach(v(1), N1).into(), no(Code::NotFound));
     let create = (1, 0, 10, create(v(1), wanted()).into(), made(facts(v(1))));
     assert_eq!(rules(&check(&history(vec![create, refused(2), refused(3)]))), [] as [&str; 0]);
@@ -173,7 +173,7 @@ fn calls_at_the_same_time_may_come_in_any_order() {
 
 /// Before it fails a call may have made something, which it takes back.
 #[test]
-fn what_a_rejected_call_has_made_meanwhile_may_be_seen() {
+fn what_a_rejected_call_has_made_may_be_seen() {
     let larger = CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
     let seen_at = |from| {
         history(vec![
@@ -378,7 +378,7 @@ fn the_histories_of_right_drivers_have_an_order() {
 }
 
 #[test]
-fn mistakes_of_all_kinds_leave_histories_without_an_order() {
+fn mistakes_leave_histories_without_an_order() {
     let mistakes =
         [Trait::ForgetsNames, Trait::AttachesWhatIsGone, Trait::DeletesNothing, Trait::ListsWithoutTheLast];
     let races = [Race::OnNames, Race::StaleLists, Race::OnAttachments];

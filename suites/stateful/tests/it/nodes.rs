@@ -203,7 +203,7 @@ fn readers_do_not_care_for_readonly() {
 }
 
 #[test]
-fn whether_there_can_be_a_second_path_is_a_matter_of_the_mode() {
+fn the_access_mode_decides_on_a_second_path() {
     published().judges(
         publish(v(1), N1, T2),
         [(no(Code::FailedPrecondition), "fits"), (ok(), "odd NODE-PUBLISH-013")],
@@ -295,7 +295,7 @@ fn different_reads_have_different_messages() {
 }
 
 #[test]
-fn what_others_unmount_has_to_be_given_back_and_nothing_else() {
+fn only_what_others_unmount_is_given_back() {
     let mut story = published();
     story.done([write(0, 1)]);
     let umount = VolumeCall::Unmount { volume: v(1), node: N1, target: Some(T1) };
@@ -320,7 +320,7 @@ fn a_device_has_the_size_that_was_answered() {
 }
 
 #[test]
-fn a_write_that_nobody_saw_the_end_of_may_be_there_or_not() {
+fn an_unfinished_write_may_be_there_or_not() {
     let mut story = published();
     story.done([write(0, 1)]);
     story.right(write(0, 2), Answer::Unknown);
@@ -433,7 +433,7 @@ fn any_answer_is_right_after_deletion_in_use() {
 }
 
 #[test]
-fn a_reboot_undoes_what_a_deleted_volume_has_left_on_the_node() {
+fn a_reboot_undoes_leftovers_of_a_deleted_volume() {
     let mut story = made_again_while_staged();
     story.model.reboot(N1);
     story.done([detach(v(1), N1), attach(v(1), N1)]);

@@ -28,7 +28,7 @@ fn a_pod_comes_and_goes() {
 }
 
 #[test]
-fn a_provisioner_repeats_the_same_request_until_it_is_final() {
+fn a_provisioner_repeats_until_an_answer_is_final() {
     let mut story = Story::new();
     for answer in [Answer::Unknown, no(Code::Aborted), no(Code::Unavailable), Answer::Unknown] {
         story.right(create(v(1), wanted()), answer);
@@ -125,7 +125,7 @@ fn a_snapshotter_polls_with_the_same_request() {
 }
 
 #[test]
-fn an_inline_or_static_driver_has_nothing_but_the_node() {
+fn an_inline_or_static_driver_has_only_the_node() {
     let mut story = Story::without(&[
         Capability::CreateDeleteVolume,
         Capability::PublishUnpublishVolume,

@@ -67,7 +67,7 @@ fn a_name_belongs_to_one_snapshot() {
 }
 
 #[test]
-fn the_size_may_become_known_once_the_snapshot_is_ready() {
+fn a_size_may_become_known_once_a_snapshot_is_ready() {
     let mut story = Story::of_a_volume();
     story.right(cut(s(1), v(1)), with(|facts| (facts.ready, facts.size_bytes) = (false, 0)));
     story.right(cut(s(1), v(1)), with(|_| {}));
@@ -177,7 +177,7 @@ fn topology_may_come_with_readiness() {
 }
 
 #[test]
-fn what_a_driver_without_topology_says_of_it_is_not_compared() {
+fn topology_is_not_compared_where_it_is_not_offered() {
     let mut story = Story::without(&[Capability::SnapshotAccessibilityConstraints]);
     story.right(create(v(1), wanted()), made(facts(v(1))));
     story.right(cut(s(1), v(1)), with(|facts| facts.topology = ["a".into()].into()));

@@ -80,7 +80,7 @@ fn a_name_belongs_to_one_volume() {
 }
 
 #[test]
-fn a_volume_has_one_context_whatever_it_is_asked_for_with() {
+fn a_volume_has_one_context_whatever_the_request() {
     let other = CreateSpec { parameters: 1, ..wanted() };
     let with = |context: &str| made(VolumeFacts { context: context.into(), ..facts(v(1)) });
     Story::of_a_volume().judges(
@@ -102,7 +102,7 @@ fn two_names_have_two_volumes() {
 }
 
 #[test]
-fn a_request_that_the_volume_does_not_fit_is_a_conflict() {
+fn a_request_that_does_not_fit_is_a_conflict() {
     let story = Story::of_a_volume();
     let size =
         |required_bytes, limit_bytes| CreateSpec { size: Size { required_bytes, limit_bytes }, ..wanted() };
@@ -191,7 +191,7 @@ fn a_source_whose_id_came_again_may_be_another_one() {
 }
 
 #[test]
-fn what_was_changed_may_conflict_with_what_it_was_made_as() {
+fn a_changed_volume_may_conflict_with_its_request() {
     let mut story = Story::of_a_volume();
     story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
     story.judges(
@@ -378,7 +378,7 @@ fn detaching_is_always_possible() {
 }
 
 #[test]
-fn a_driver_without_sizes_repeats_those_that_are_asked_for() {
+fn a_driver_without_sizes_repeats_the_request() {
     let mut story = Story::new();
     let grown = |bytes| said(VolumeResponse::Grown(bytes, true));
     story.right(create(v(1), wanted()), made(VolumeFacts { capacity_bytes: 0, ..facts(v(1)) }));
@@ -482,7 +482,7 @@ fn a_list_on_one_page_has_every_volume() {
 
 /// Of a driver that never says how large its volumes are, an expansion that repeats what was asked for is no measure.
 #[test]
-fn too_small_a_size_of_an_expansion_accuses_nothing_else() {
+fn too_small_an_expansion_accuses_nothing_else() {
     let mut story = Story::of_a_volume();
     story.right(expand(v(1), 3 * GIB), said(VolumeResponse::Grown(3 * GIB, true)));
     // The driver answers what was asked for, and the volume stays as large as it is.
@@ -493,7 +493,7 @@ fn too_small_a_size_of_an_expansion_accuses_nothing_else() {
 }
 
 #[test]
-fn a_size_that_only_an_expansion_reports_takes_no_name() {
+fn a_size_from_an_expansion_takes_no_name() {
     let mut story = Story::with(profile());
     let unknown = || made(VolumeFacts { capacity_bytes: 0, ..facts(v(1)) });
     story.right(create(v(1), wanted()), unknown());

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_pods_behind_a_port_one_that_is_ready_is_taken() {
+    fn a_ready_pod_behind_a_port_is_taken() {
         let service = json!({ "spec": { "ports": [
             { "name": "other", "port": 80, "targetPort": 8080 },
             { "name": "cbt", "port": 6443, "targetPort": "cbt" },

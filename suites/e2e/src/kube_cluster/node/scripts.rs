@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_who_asked_does_not_keep_kubelet_from_its_start() {
+    fn kubelet_starts_also_when_the_asker_has_ended() {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().display().to_string();
         assert!(sh(&format!("mkfifo {at}/down")).status.success());
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubelet_has_of_a_pod_is_told_as_it_is_on_the_node() {
+    fn the_files_of_a_pod_are_listed_as_on_the_node() {
         let dir = tempfile::tempdir().unwrap();
         let kubelet = dir.path().display().to_string();
         let pods = dir.path().join("pods");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_below_a_pod_are_told_and_those_of_others_are_not() {
+    fn only_mounts_below_a_pod_are_listed() {
         let line = |at: &str| format!("450 432 254:0 / {at} rw,relatime master:1 - ext4 /dev/vda rw\n");
         let printed: String = [
             "/kubelet",

@@ -57,7 +57,7 @@ fn of_others() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn everything_goes_pods_first_and_what_others_have_stays() {
+async fn all_goes_pods_first_but_for_what_others_have() {
     let api = cluster();
     others(&api);
     let real = with_claim(&api).await;
@@ -187,7 +187,7 @@ async fn a_retained_snapshot_goes_with_its_content() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_of_a_cluster_in_which_nothing_was_made() {
+async fn an_untouched_cluster_is_not_asked() {
     let api = cluster();
     let real = namespace(&api).await;
     api.store(|store| store.asked.clear());
@@ -325,7 +325,7 @@ async fn a_change_ends_the_wait_for_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_who_waits_takes_a_change_away_from_another_one() {
+async fn no_waiter_takes_a_change_from_another_one() {
     let api = cluster();
     let real = with_claim(&api).await;
     real.claim("claim-0").await.unwrap();

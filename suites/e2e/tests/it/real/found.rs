@@ -32,7 +32,7 @@ async fn nodes_are_those_that_take_pods_and_have_the_driver() {
 }
 
 #[tokio::test]
-async fn of_several_versions_the_best_that_is_served_is_used() {
+async fn the_best_served_version_is_used() {
     let api = cluster();
     let found = found(&api).await;
     let version = |kind| found.server.kinds.get(&kind).map(|it| it.api_version.as_str());

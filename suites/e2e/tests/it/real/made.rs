@@ -407,7 +407,7 @@ async fn a_snapshot_of_a_claim_and_one_that_exists_already() {
 }
 
 #[tokio::test]
-async fn a_group_snapshot_by_labels_and_one_that_exists_already() {
+async fn group_snapshots_by_labels_and_existing_ones() {
     let api = cluster();
     let real = namespace(&api).await;
     let class =

@@ -20,7 +20,7 @@ fn with_service_of(driver: &str) -> Api {
 }
 
 #[tokio::test]
-async fn metadata_is_offered_where_there_is_a_service_of_the_driver() {
+async fn metadata_is_offered_where_the_driver_serves_it() {
     let real = namespace(&with_service_of(DRIVER)).await;
     assert_eq!(real.offers(Feature::SnapshotMetadata), Ok(()));
     let real = namespace(&with_service_of("other.example")).await;
@@ -30,7 +30,7 @@ async fn metadata_is_offered_where_there_is_a_service_of_the_driver() {
 }
 
 #[tokio::test]
-async fn an_account_of_the_test_that_may_read_snapshots_asks() {
+async fn an_account_that_may_read_snapshots_asks() {
     let api = with_service_of(DRIVER);
     let real = namespace(&api).await;
     for _ in 0..2 {

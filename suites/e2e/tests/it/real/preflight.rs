@@ -139,7 +139,7 @@ async fn every_mistake_is_named() {
 }
 
 #[tokio::test]
-async fn what_the_server_refuses_to_tell_is_told_in_its_words() {
+async fn rejections_of_the_server_are_quoted() {
     let api = good();
     api.store(|store| store.refused.extend(["GET csinodes", "GET pods"].map(str::to_owned)));
     let said = said(&api).await;

@@ -262,7 +262,7 @@ async fn a_snapshot_with_its_content() {
 }
 
 #[tokio::test]
-async fn the_members_of_a_group_are_the_snapshots_that_name_it() {
+async fn members_of_a_group_are_snapshots_that_name_it() {
     let api = cluster();
     let real = namespace(&api).await;
     api.has(
@@ -301,7 +301,7 @@ async fn the_members_of_a_group_are_the_snapshots_that_name_it() {
 }
 
 #[tokio::test]
-async fn capacities_are_those_of_the_class_in_whatever_namespace() {
+async fn capacities_are_those_of_the_class_anywhere() {
     let api = cluster();
     let real = namespace(&api).await;
     for (name, class) in [("c-1", format!("{NAMESPACE}-class-0")), ("c-2", "class-0".to_owned())] {

@@ -113,7 +113,7 @@ async fn with_commands() -> KubeCluster {
 }
 
 #[tokio::test]
-async fn a_pod_writes_to_its_volume_until_its_input_has_a_line() {
+async fn a_pod_writes_until_its_input_has_a_line() {
     let real = with_commands().await;
     let volume = tempfile::tempdir().unwrap();
     let path = volume.path().to_str().unwrap();
