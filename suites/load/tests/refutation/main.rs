@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use csi_faulty_driver::Defect as HostpathDefect;
 use csi_harness::checks::registry::Registry;
-use csi_harness::config::Config;
+use csi_harness::config::{Config, Effort};
 use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_mock_driver::{Defect, Quirk};
 use csi_suite_load::workload::{Changes, Workload};
@@ -19,6 +19,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 /// Loads at the same time. Most of their time is spent in waiting for the next life cycle to be due.
 const TRIALS_AT_ONCE: usize = 3;
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
+/// The usual time of a default run, which makes its load take two seconds and a burst.
+const QUIRK_BUDGET_MS: u64 = 24_000;
 
 fn main() -> ExitCode {
     if let Some(code) = process::serve_if_asked().or_else(hostpath::serve_if_asked) {
@@ -50,7 +52,8 @@ fn main() -> ExitCode {
         let reports = on_reference_driver("smoke", short(16), Some(defect), 1)?;
         reports.map_or(Ok(()), |reports| is_found(&reports, ["LOAD-003", "mount"]))
     }));
-    trials.extend(quirks::trials(|| Registry::new([SUITE])));
+    let effort = Effort { budget_ms: Some(QUIRK_BUDGET_MS), ..mock::little() };
+    trials.extend(quirks::trials(|| Registry::new([SUITE]), &effort));
     trials.push(Trial::test("default-run/healthy", || no_accusation(&default_run("", 1)?)));
     trials.push(Trial::test("default-run/create-volume-forgets-under-load", || {
         is_found(&default_run("create-volume-forgets-under-load", 1)?, ["LOAD-001", "not deleted"])
