@@ -106,8 +106,8 @@ pub(crate) struct Seen {
     /// True if a metadata stream was opened.
     pub(crate) streamed: bool,
     pub(crate) data: Data,
-    /// Mounts that were left in the directory of the driver.
-    pub(crate) left_mounts: usize,
+    /// Mounts or loop devices that were left in the directory of the driver.
+    pub(crate) left: usize,
 }
 
 /// The services of a driver with a defect.

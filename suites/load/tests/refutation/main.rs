@@ -36,7 +36,7 @@ fn main() -> ExitCode {
             trials.push(Trial::test(name, move || no_accusation(&played(preset, short(6), "", seed)?)));
         }
         trials.push(Trial::test(format!("reference-driver/seed-{seed}"), move || {
-            on_reference_driver("smoke", short(8), None, seed)?
+            on_reference_driver("smoke", "directory", short(8), None, seed)?
                 .map_or(Ok(()), |reports| no_accusation(&reports))
         }));
     }
@@ -47,11 +47,14 @@ fn main() -> ExitCode {
         let name = format!("defect/{defect}");
         trials.push(Trial::test(name, move || found_in_time(preset, &changes, defect, expected)));
     }
-    let defect = HostpathDefect::LeavesMounts;
-    trials.push(Trial::test(format!("defect/{}", defect.id()), move || {
-        let reports = on_reference_driver("smoke", short(16), Some(defect), 1)?;
-        reports.map_or(Ok(()), |reports| is_found(&reports, ["LOAD-003", "mount"]))
-    }));
+    for (defect, resource) in
+        [(HostpathDefect::LeavesMounts, "mount"), (HostpathDefect::LeavesLoopDevices, "loop device")]
+    {
+        trials.push(Trial::test(format!("defect/{}", defect.id()), move || {
+            let reports = on_reference_driver("attach-storm", "image", few_volumes(), Some(defect), 1)?;
+            reports.map_or(Ok(()), |reports| is_found(&reports, ["LOAD-003", resource]))
+        }));
+    }
     let effort = Effort { budget_ms: Some(QUIRK_BUDGET_MS), ..mock::little() };
     trials.extend(quirks::trials(|| Registry::new([SUITE]), &effort));
     trials.push(Trial::test("default-run/healthy", || no_accusation(&default_run("", 1)?)));
@@ -91,6 +94,11 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
 
 fn short(seconds: u64) -> Changes {
     Changes { duration: Some(Duration::from_secs(seconds)), ..Changes::default() }
+}
+
+/// A load that a driver with real mounts can keep up with also while it leaves something with each call.
+fn few_volumes() -> Changes {
+    Changes { volumes: Some(8), rate: Some(20.0), ..short(10) }
 }
 
 /// One caller, behind whom life cycles wait while the driver stalls: those that wait count as well.
@@ -149,6 +157,7 @@ fn default_run(defects: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
 /// nothing can be mounted.
 fn on_reference_driver(
     preset: &str,
+    backend: &str,
     changes: Changes,
     defect: Option<HostpathDefect>,
     seed: u64,
@@ -166,7 +175,14 @@ fn on_reference_driver(
             ..everything_set()
         };
         let registry = registry(preset, changes, &Results::default())?;
-        run_on(registry, hostpath::child(root, &[], defect)?, config, seed, |_| true).await
+        run_on(
+            registry,
+            hostpath::child(root, &[&format!("--backend={backend}")], defect)?,
+            config,
+            seed,
+            |_| true,
+        )
+        .await
     });
     played.map(|run| Ok(run?.reports)).transpose()
 }
