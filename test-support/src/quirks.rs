@@ -10,7 +10,7 @@ use csi_mock_driver::{Capability, Delay, Quirk};
 use libtest_mimic::{Failed, Trial};
 
 use crate::matrix::{self, distribute};
-use crate::mock::{everything_set, little, pairs, run};
+use crate::mock::{everything_set, pairs, run};
 
 /// The number of drivers among which the combinable quirks are distributed.
 const QUIRKY_DRIVERS: usize = 8;
@@ -33,25 +33,27 @@ const DELAY: Duration = Duration::from_millis(500);
 const CALL_DELAY: Duration = Duration::from_millis(20);
 
 /// Returns a trial for each such driver, with the checks of these suites.
-pub fn trials(registry: fn() -> Registry) -> Vec<Trial> {
+pub fn trials(registry: fn() -> Registry, effort: &Effort) -> Vec<Trial> {
     let quirky = drivers().into_iter().map(|quirks| {
+        let effort = effort.clone();
         Trial::test(title("quirk", &quirks), move || {
             let mut mock = csi_mock_driver::Config::default();
-            let mut config = Config { effort: little(), ..everything_set() };
+            let mut config = Config { effort, ..everything_set() };
             behave(&quirks, &mut mock, &mut config);
             verdict(&quirks, wrong(registry(), mock, config, false)?)
         })
     });
     let without = lacking().into_iter().map(|without| {
+        let effort = effort.clone();
         Trial::test(title("without", &without), move || {
             let mock = csi_mock_driver::Config { without: without.clone(), ..Default::default() };
-            let config = Config { effort: little(), ..everything_set() };
+            let config = Config { effort, ..everything_set() };
             verdict(&without, wrong(registry(), mock, config, true)?)
         })
     });
+    // Most drivers are like this one, so it is tried for longer.
+    let effort = Effort { check_budget_ms: 3_000, ..effort.clone() };
     let healthy = Trial::test("healthy", move || {
-        // Most drivers are like this one, so it is tried for longer.
-        let effort = Effort { check_budget_ms: 3_000, ..little() };
         let config = Config { effort, ..everything_set() };
         verdict::<Quirk>(&[], wrong(registry(), Default::default(), config, false)?)
     });

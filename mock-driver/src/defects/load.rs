@@ -17,7 +17,7 @@ const STALL: Duration = Duration::from_secs(2);
 const FAST: Duration = Duration::from_secs(11);
 const SLOWER: Duration = Duration::from_millis(250);
 /// The part of the time of a list that each pair of volumes takes.
-const OF_A_PAIR: Duration = Duration::from_micros(1);
+const OF_A_PAIR: Duration = Duration::from_micros(4);
 /// Volumes that are made at the same time, the forgotten one included, and one in how many is forgotten then.
 const FORGETS_BESIDE: usize = 4;
 const FORGETS_EVERY: u32 = 3;

@@ -466,6 +466,8 @@ defects! {
     DowngradeStartsEmpty = "hostpath/downgrade-starts-empty";
     /// After a downgrade, the version before deletes the volumes of the next one.
     DowngradeLosesNew = "hostpath/downgrade-loses-new-volumes";
-    /// Each NodeUnpublishVolume leaves mounts in the directory of the driver.
+    /// Each NodeUnpublishVolume leaves a mount in the directory of the driver.
     LeavesMounts = "hostpath/leaves-mounts";
+    /// Each NodeStageVolume leaves a loop device.
+    LeavesLoopDevices = "hostpath/leaves-loop-devices";
 }

@@ -106,8 +106,8 @@ pub(crate) struct Seen {
     /// True if a metadata stream was opened.
     pub(crate) streamed: bool,
     pub(crate) data: Data,
-    /// Mounts that were left in the directory of the driver.
-    pub(crate) left_mounts: usize,
+    /// Mounts or loop devices that were left in the directory of the driver.
+    pub(crate) left: usize,
 }
 
 /// The services of a driver with a defect.
@@ -132,9 +132,12 @@ fn versioned_routes_of_nodes(
     version: Arc<Version>,
     others: &[&str],
 ) -> (Routes, Vec<Routes>) {
-    let defect = version.defect();
+    let Some(defect) = version.defect() else {
+        // Defects take one call after the other, which the driver itself does not.
+        return (driver.routes(), others.iter().map(|node| driver.at_node(node).node_routes()).collect());
+    };
     let (seen, calls, left_at_start) = Default::default();
-    let mut faults = Faults { driver: driver.clone(), defect, seen, calls, left_at_start };
+    let mut faults = Faults { driver: driver.clone(), defect: Some(defect), seen, calls, left_at_start };
     faults.start();
     let others = others.iter().map(|node| {
         let driver = driver.at_node(node);

@@ -24,9 +24,9 @@ const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
 const WIPED_BYTES: usize = 1 << 16;
 /// The length to which files are truncated.
 const CUT_AT_BYTES: u64 = 4 << 20;
-/// Mounts that one call leaves, and the most that stay, so that tests of this driver do not exhaust the machine.
-const MOUNTS_LEFT: usize = 3;
-const MOUNTS_LEFT_MAX: usize = 5_000;
+/// The most mounts or loop devices that stay, so that tests of this driver do not exhaust the machine.
+const LEFT_MAX: usize = 1_500;
+const LEFT_IMAGE_BYTES: u64 = 1 << 20;
 
 impl Faults {
     pub(crate) async fn node_stage_volume(
@@ -56,6 +56,7 @@ impl Faults {
         self.stage_after_reboot(&mut seen, &id, &path)?;
         let done = self.driver.node_stage_volume(request).await?;
         self.hurt_others(Moment::OtherStaged, &seen, &id);
+        self.leave_loop_device(&mut seen);
         if !seen.staging_paths.insert(path.clone()) {
             self.hurt(Moment::RepeatedStaging, &seen, &id);
             match self.defect {
@@ -276,22 +277,35 @@ impl Faults {
             Some(Defect::CutsFiles) => cut(Path::new(&target), |bytes| bytes.min(CUT_AT_BYTES)),
             _ => {}
         }
-        self.leave_mounts(&mut seen);
+        self.leave_mount(&mut seen);
         self.driver.node_unpublish_volume(request).await
     }
 
-    /// Leaves mounts, one over the other, as a driver does that mounts something to look at it. They lie in the directory of the driver, where
-    /// tests remove them.
-    fn leave_mounts(&self, seen: &mut Seen) {
-        if !self.has(Defect::LeavesMounts) {
+    /// Leaves a mount over those that were left before, as a driver does that mounts something to look at it. It lies in the directory of the
+    /// driver, where tests remove it.
+    fn leave_mount(&self, seen: &mut Seen) {
+        if !self.has(Defect::LeavesMounts) || seen.left >= LEFT_MAX {
             return;
         }
         let point = self.driver.state_dir().join("left-mounts");
         fs::create_dir_all(&point).unwrap();
-        for _ in 0..MOUNTS_LEFT.min(MOUNTS_LEFT_MAX - seen.left_mounts) {
-            mount_bind(&point, &point).unwrap();
-            seen.left_mounts += 1;
+        mount_bind(&point, &point).unwrap();
+        seen.left += 1;
+    }
+
+    /// Leaves a loop device, as a driver does that attaches an image to look at it. Its file lies in the directory of the driver, by which tests
+    /// find the device and detach it.
+    fn leave_loop_device(&self, seen: &mut Seen) {
+        if !self.has(Defect::LeavesLoopDevices) || seen.left >= LEFT_MAX {
+            return;
         }
+        let file = self.driver.state_dir().join("left-loop-devices");
+        if !file.exists() {
+            fs::File::create(&file).unwrap().set_len(LEFT_IMAGE_BYTES).unwrap();
+        }
+        // A machine may have no free device.
+        let attached = Command::new("losetup").arg("--find").arg(&file).status().unwrap();
+        seen.left += usize::from(attached.success());
     }
 
     /// Returns whether the call does nothing more because the target is in use.

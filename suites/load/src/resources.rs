@@ -26,8 +26,14 @@ const ALONE_LOOKS: usize = 7;
 /// Looks that are judged, after which life cycles with which nothing has risen are left.
 const ALONE_LOOKS_MIN: usize = 4;
 /// Life cycles between two of these looks, and the time that all of one kind may take.
-const ALONE_CYCLES: u64 = 40;
+const ALONE_CYCLES_MIN: u64 = 12;
+const ALONE_CYCLES_MAX: u64 = 40;
 const ALONE_MAX: Duration = Duration::from_secs(60);
+/// A clear growth with life cycles of one kind: several times the amount that may have other reasons.
+const ALONE_AMOUNT: f64 = 32.0;
+const ALONE_BYTES: f64 = (8 << 20) as f64;
+/// The part of a clear growth after which life cycles with which nothing has risen are left. It is several units of the resource.
+const ALONE_EXPECTED: f64 = 0.15;
 /// Memory that has to come in addition to as much as there was: a collector of garbage lets the heap double.
 const MEMORY_BYTES_MIN: u64 = 8 << 20;
 /// The part of the memory, as one in so much, that has to come during the load before life cycles of one kind alone are tried for it.
@@ -92,7 +98,6 @@ impl Sampler {
         let rising = rising(&samples[samples.len() / WARM_UP..]);
         let suspected: Vec<&Growth> = rising.iter().filter(|growth| is_suspected(growth)).collect();
         let mut unexplained: Vec<Resource> = suspected.iter().map(|growth| growth.resource).collect();
-        let memory = suspected.iter().copied().find(|growth| growth.resource == Resource::Memory);
         let memory_until = Instant::now() + MEMORY_MAX;
         // The kind with the fewest calls that shows a growth says most about its reason.
         for cycle in Cycle::BY_CALLS.iter().filter(|cycle| load.workload.mix.contains_key(cycle)) {
@@ -100,8 +105,9 @@ impl Sampler {
             let tried: Vec<Resource> =
                 unexplained.iter().copied().filter(|one| *one != Resource::Memory || !is_late).collect();
             if !tried.is_empty() {
-                let memory = memory.filter(|_| tried.contains(&Resource::Memory));
-                let found = self.confirm(load, caller, *cycle, &tried, memory).await?;
+                let growths: Vec<&Growth> =
+                    suspected.iter().copied().filter(|growth| tried.contains(&growth.resource)).collect();
+                let found = self.confirm(load, caller, *cycle, &growths).await?;
                 unexplained.retain(|resource| !found.contains(resource));
             }
         }
@@ -119,21 +125,24 @@ impl Sampler {
         Ok(())
     }
 
-    /// Runs life cycles of one kind alone, and reports the resources that grow with them as well, and returns these. `memory` is its growth
-    /// before, if it is among the suspected resources.
+    /// Runs life cycles of one kind alone, and reports the resources that grow with them as well, and returns these. `suspected` is the growth
+    /// before.
     async fn confirm(
         &self,
         load: &Load,
         caller: &mut Caller,
         cycle: Cycle,
-        suspected: &[Resource],
-        memory: Option<&Growth>,
+        suspected: &[&Growth],
     ) -> CheckResult<Vec<Resource>> {
         load.recorder.begin(&format!("only {}", cycle.name()), None, None);
         let until = Instant::now() + ALONE_MAX;
-        let cycles = memory.map_or(ALONE_CYCLES, cycles_for_memory);
+        let cycles = suspected.iter().map(|growth| cycles_between_looks(growth)).max().unwrap_or_default();
         let (mut samples, mut rounds) = (Vec::new(), 0);
         for look in 0..ALONE_WARM_UP + ALONE_LOOKS {
+            // After the time is over nothing grows any more, which says nothing about the driver.
+            if Instant::now() >= until {
+                break;
+            }
             while rounds < cycles * look as u64 && Instant::now() < until && !load.judge.is_dead() {
                 load.cycle(caller, cycle, Instant::now()).await?;
                 rounds += 1;
@@ -141,16 +150,22 @@ impl Sampler {
             }
             samples.extend(self.look(rounds).await);
             let judged = &samples[ALONE_WARM_UP.min(samples.len())..];
-            if judged.len() >= ALONE_LOOKS_MIN && !suspected.iter().any(|one| has_risen(judged, *one)) {
+            let rises = suspected.iter().any(|one| has_risen(judged, one.resource));
+            let alone = cycles * judged.len().saturating_sub(1) as u64;
+            let is_enough =
+                judged.len() >= ALONE_LOOKS_MIN || suspected.iter().all(|growth| is_expected(growth, alone));
+            if !rises && is_enough {
                 break;
             }
         }
         load.recorder.end();
-        let mut found = growing(&samples[ALONE_WARM_UP.min(samples.len())..]);
-        found.retain(|growth| suspected.contains(&growth.resource));
-        found.retain(|growth| match memory.filter(|_| growth.resource == Resource::Memory) {
-            Some(before) => growth.after >= more_than_garbage(before),
-            None => true,
+        let judged = &samples[ALONE_WARM_UP.min(samples.len())..];
+        let mut found = if judged.len() >= ALONE_LOOKS_MIN { growing(judged) } else { Vec::new() };
+        found.retain(|growth| {
+            suspected.iter().any(|before| {
+                before.resource == growth.resource
+                    && (growth.resource != Resource::Memory || growth.after >= more_than_garbage(before))
+            })
         });
         if found.is_empty() || self.gives_back(load, &found).await? {
             return Ok(Vec::new());
@@ -221,11 +236,32 @@ fn more_than_garbage(memory: &Growth) -> u64 {
     memory.before.saturating_mul(2).saturating_add(MEMORY_BYTES_MIN)
 }
 
+fn clear_amount(resource: Resource) -> f64 {
+    if resource.is_bytes() { ALONE_BYTES } else { ALONE_AMOUNT }
+}
+
+/// The life cycles of one kind between two looks with which a clear growth comes, if the resource grows as it did before. Of those that do
+/// not cause the growth no more are made than that.
+fn cycles_between_looks(growth: &Growth) -> u64 {
+    if growth.resource == Resource::Memory {
+        return cycles_for_memory(growth);
+    }
+    let between =
+        clear_amount(growth.resource) / (ALONE_LOOKS - 1) as f64 / growth.per_round().max(f64::MIN_POSITIVE);
+    (between.ceil() as u64).clamp(ALONE_CYCLES_MIN, ALONE_CYCLES_MAX)
+}
+
+/// Returns true if so many life cycles of a kind that causes the growth make some of it.
+fn is_expected(growth: &Growth, cycles: u64) -> bool {
+    let expected = growth.per_round() * cycles as f64;
+    growth.resource != Resource::Memory && expected >= clear_amount(growth.resource) * ALONE_EXPECTED
+}
+
 /// The life cycles between two looks with which so much memory comes, if it grows as it did before.
 fn cycles_for_memory(memory: &Growth) -> u64 {
     let lacking = more_than_garbage(memory).saturating_sub(memory.after) / ALONE_LOOKS as u64;
     let between = (lacking + MEMORY_BYTES_BETWEEN) as f64 / memory.per_round().max(1.0);
-    (between as u64).clamp(ALONE_CYCLES, MEMORY_CYCLES_MAX)
+    (between as u64).clamp(ALONE_CYCLES_MAX, MEMORY_CYCLES_MAX)
 }
 
 /// Returns true if there is more of a resource at the last look than at the first one.
@@ -237,6 +273,19 @@ fn has_risen(samples: &[Sample], resource: Resource) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fast_growth_needs_few_life_cycles() {
+        let leak =
+            |amount: u64| Growth { resource: Resource::Files, before: 20, after: 20 + amount, rounds: 600 };
+        assert_eq!(cycles_between_looks(&leak(600)), ALONE_CYCLES_MIN);
+        assert_eq!(
+            cycles_between_looks(&leak(150)),
+            22,
+            "with one in four, {ALONE_AMOUNT} come between seven looks"
+        );
+        assert_eq!(cycles_between_looks(&leak(20)), ALONE_CYCLES_MAX);
+    }
 
     #[test]
     fn memory_is_tried_beyond_what_a_collector_may_keep() {

@@ -8,6 +8,7 @@ mod process;
 use std::process::ExitCode;
 
 use csi_harness::checks::registry::Registry;
+use csi_test_support::mock::little;
 use csi_test_support::quirks;
 use libtest_mimic::Arguments;
 
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
     // Some defects crash the mock driver; the run reports that.
     std::panic::set_hook(Box::new(|_| {}));
-    let mut trials = quirks::trials(registry);
+    let mut trials = quirks::trials(registry, &little());
     trials.extend(defects::trials());
     trials.extend(process::trials());
     trials.push(mounts::trial());

@@ -12,6 +12,7 @@ mod unlisted;
 use std::process::ExitCode;
 
 use csi_harness::checks::registry::Registry;
+use csi_test_support::mock::little;
 use csi_test_support::quirks;
 use libtest_mimic::Arguments;
 
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
     // Some defects crash the mock driver; the run reports that.
     std::panic::set_hook(Box::new(|_| {}));
-    let mut trials = quirks::trials(registry);
+    let mut trials = quirks::trials(registry, &little());
     trials.extend(defects::trials());
     trials.extend(growth::trials());
     trials.extend(pairs::trials());
