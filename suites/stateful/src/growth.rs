@@ -119,7 +119,7 @@ grows! {
     /// Each pod that comes and goes publishes and unpublishes.
     PUBLICATIONS = "growth/publications", "a driver needs no more resources with each volume that was published and unpublished",
         Cycle::DoAndUndo(NodePublishVolume), by GROWTH_001,
-        needs [VOLUME, NODE], refuted_by ["node-unpublish-leaves-zombie"], duplicate_of "growth/looks";
+        needs [VOLUME, NODE], refuted_by ["node-publish-keeps-memory", "node-unpublish-leaves-zombie"], duplicate_of "growth/looks";
     /// kubelet asks for statistics of each volume every minute, for as long as its pod is there.
     STATISTICS = "growth/statistics", "a driver needs no more resources with each query about a volume in use",
         Cycle::Statistics, by GROWTH_001,
