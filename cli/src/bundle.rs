@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write as _};
+use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ use csi_harness::text::encoding::hex;
 use csi_harness::text::error::error_chain;
 use csi_report::{Destination, Format, Run, Stored};
 use flate2::Compression;
-use flate2::read::GzDecoder;
+use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -299,7 +299,7 @@ struct Unpacked {
 }
 
 /// Reads an archive. Nothing in it is written to the disk.
-fn unpacked(archive: impl Read) -> Result<Unpacked, String> {
+fn unpacked(archive: impl BufRead) -> Result<Unpacked, String> {
     let wrong = |error: io::Error| error.to_string();
     let mut archive = tar::Archive::new(GzDecoder::new(archive).take(ARCHIVE_BYTES_MAX));
     let mut found = BTreeMap::<String, FileEntry>::new();
@@ -333,7 +333,9 @@ fn unpacked(archive: impl Read) -> Result<Unpacked, String> {
         }
     }
     // The checksum of the compressed bytes is at their end.
-    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(wrong)?;
+    let mut rest = archive.into_inner();
+    let ends = only_zeros_follow(&mut rest).map_err(wrong)?
+        && rest.into_inner().into_inner().fill_buf().map_err(wrong)?.is_empty();
     let (manifest, digest) = manifest.ok_or_else(|| format!("it has no {MANIFEST}"))?;
     let manifest: Manifest =
         serde_json::from_slice(&manifest).map_err(|error| format!("{MANIFEST}: {error}"))?;
@@ -341,8 +343,23 @@ fn unpacked(archive: impl Read) -> Result<Unpacked, String> {
         return Err(format!("its schema is {:?}; this version reads {SCHEMA:?}", manifest.schema));
     }
     found.remove(MANIFEST);
-    let differences = differences(&manifest, found);
+    let mut differences = differences(&manifest, found);
+    if !ends {
+        differences.push("bytes follow the last of its files".to_owned());
+    }
     Ok(Unpacked { manifest, digest, report, differences })
+}
+
+/// Returns true if nothing but zeros is left, with which an archive ends.
+fn only_zeros_follow(rest: &mut impl Read) -> io::Result<bool> {
+    let mut part = vec![0; PART_BYTES];
+    let mut are_zeros = true;
+    loop {
+        match rest.read(&mut part)? {
+            0 => return Ok(are_zeros),
+            bytes => are_zeros &= part[..bytes].iter().all(|byte| *byte == 0),
+        }
+    }
 }
 
 /// The path of a file in an archive, if it leads nowhere else.
@@ -437,6 +454,19 @@ mod tests {
             found.differences,
             ["report.json has changed", "gone is missing", "new is not in the manifest"]
         );
+    }
+
+    #[test]
+    fn bytes_behind_the_last_file_are_a_difference() {
+        let whole = archive();
+        let mut bytes = Vec::new();
+        GzDecoder::new(&whole[..]).read_to_end(&mut bytes).unwrap();
+        bytes.push(b'x');
+        let mut within = GzEncoder::new(Vec::new(), Compression::fast());
+        within.write_all(&bytes).unwrap();
+        for longer in [[&whole[..], b"x"].concat(), whole.repeat(2), within.finish().unwrap()] {
+            assert_eq!(unpacked(&longer[..]).unwrap().differences, ["bytes follow the last of its files"]);
+        }
     }
 
     #[test]

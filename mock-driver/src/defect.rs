@@ -102,6 +102,7 @@ named! {
     CreateVolumeRefusalKeepsMemory, "create-volume-refusal-keeps-memory", "each CreateVolume that is rejected takes memory that is not given back";
     DeleteVolumeKeepsFile, "delete-volume-keeps-file", "each volume that is deleted leaves a file open";
     ListVolumesKeepsMemory, "list-volumes-keeps-memory", "each ListVolumes takes memory that is not given back";
+    NodePublishKeepsMemory, "node-publish-keeps-memory", "each volume that is published takes memory that is not given back";
     NodePublishRefusalKeepsFile, "node-publish-refusal-keeps-file", "each NodePublishVolume that is rejected leaves a file open";
     NodeStageKeepsChild, "node-stage-keeps-child", "some volumes that are staged leave a child process";
     NodeStageRefusalLeavesZombie, "node-stage-refusal-leaves-zombie", "some NodeStageVolume that are rejected leave a child process that has ended and was not waited for";
@@ -924,6 +925,7 @@ impl Defect {
             DeleteVolumeKeepsFile,
             ListVolumesKeepsMemory,
             NodeGetVolumeStatsKeepsThread,
+            NodePublishKeepsMemory,
             NodePublishRefusalKeepsFile,
             NodeStageKeepsChild,
             NodeStageRefusalLeavesZombie,

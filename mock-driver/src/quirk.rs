@@ -101,4 +101,7 @@ quirks! {
 
     // Pools.
     NoDefaultPool, "no-default-pool", "only parameters name a pool, so GetCapacity without them is FAILED_PRECONDITION", "CTRL-CAPACITY-011";
+
+    // Access types.
+    NodeExpandTakesDevicesForMounts, "node-expand-takes-devices-for-mounts", "without volume_capability, NodeExpandVolume of a device looks for a file system on it and is INTERNAL", "NODE-EXPAND-018";
 }

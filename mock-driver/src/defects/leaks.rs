@@ -79,6 +79,7 @@ const TABLE: &[(Defect, &str, End, Resource)] = &[
     (Defect::DeleteVolumeKeepsFile, "DeleteVolume", End::Done, Resource::File),
     (Defect::ListVolumesKeepsMemory, "ListVolumes", End::Done, Resource::Memory),
     (Defect::NodeGetVolumeStatsKeepsThread, "NodeGetVolumeStats", End::Done, Resource::Thread),
+    (Defect::NodePublishKeepsMemory, "NodePublishVolume", End::Done, Resource::Memory),
     (Defect::NodePublishRefusalKeepsFile, "NodePublishVolume", End::Rejected, Resource::File),
     (Defect::NodeStageKeepsChild, "NodeStageVolume", End::Done, Resource::Child),
     (Defect::NodeStageRefusalLeavesZombie, "NodeStageVolume", End::Rejected, Resource::Zombie),

@@ -32,6 +32,8 @@ pub(crate) async fn node_expand_volume(
             if !volume.covers(&usage) {
                 return Err(invalid("the volume was not made for this volume_capability"));
             }
+        } else if volume.is_block() && driver.is(Quirk::NodeExpandTakesDevicesForMounts) {
+            return Err(Status::internal("resize2fs: bad magic number in super-block"));
         }
         let grown = grown(driver, volume, range)?;
         let id = volume.id.clone();

@@ -119,7 +119,7 @@ grows! {
     /// Each pod that comes and goes publishes and unpublishes.
     PUBLICATIONS = "growth/publications", "a driver needs no more resources with each volume that was published and unpublished",
         Cycle::DoAndUndo(NodePublishVolume), by GROWTH_001,
-        needs [VOLUME, NODE], refuted_by ["node-unpublish-leaves-zombie"], duplicate_of "growth/looks";
+        needs [VOLUME, NODE], refuted_by ["node-publish-keeps-memory", "node-unpublish-leaves-zombie"], duplicate_of "growth/looks";
     /// kubelet asks for statistics of each volume every minute, for as long as its pod is there.
     STATISTICS = "growth/statistics", "a driver needs no more resources with each query about a volume in use",
         Cycle::Statistics, by GROWTH_001,
@@ -308,11 +308,21 @@ impl CaseRunner<'_> {
             return Ok(false);
         }
         let watch = async {
-            self.cx.wait(Settles::ProcessShrunk, KEEP_ALIVE, KEEP_ALIVE).await;
-            Ok(ClosesIdleConnections(held().await * 2 < before))
+            let idle = self.cx.wait(Settles::ProcessShrunk, KEEP_ALIVE, KEEP_ALIVE);
+            Ok(ClosesIdleConnections(are_closed_after(idle, before, held).await))
         };
         Ok(self.cx.learn(watch).await?.0)
     }
+}
+
+/// Returns true if fewer than half of the connections are left after they were idle.
+async fn are_closed_after(
+    idle: impl Future<Output = ()>,
+    before: u64,
+    held: impl AsyncFnOnce() -> u64,
+) -> bool {
+    idle.await;
+    held().await * 2 < before
 }
 
 /// Returns true if each look has found enough new objects that the rest of the series would show nothing else. Bytes of
@@ -384,5 +394,18 @@ mod tests {
         assert!(!memory(60, 127));
         assert!(memory(60, 128), "there is more than the garbage of a heap of that size");
         assert!(memory(4, 30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_clients_close_once_they_were_idle_are_no_leak() {
+        for (lifetime_seconds, left, is_closed) in [(90, 0, true), (90, 5, false), (3_600, 0, false)] {
+            let opened = tokio::time::Instant::now();
+            let held = async || match opened.elapsed().as_secs() < lifetime_seconds {
+                true => 9,
+                false => left,
+            };
+            let idle = tokio::time::sleep(KEEP_ALIVE);
+            assert_eq!(are_closed_after(idle, 9, held).await, is_closed, "{left} after {lifetime_seconds} s");
+        }
     }
 }

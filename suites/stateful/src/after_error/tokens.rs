@@ -28,10 +28,9 @@ check! {
         let listed = cx.list_volumes().await?;
         let ids = listed.into_iter().filter_map(|entry| entry.volume).map(|volume| volume.volume_id);
         let ids: Vec<String> = ids.collect();
-        // If the run owns everything, entries that other checks have left may be deleted as well.
-        let owns_all = cx.target().ownership() == Ownership::Everything;
-        let may_be_deleted = |id: &str| owns_all || ours.iter().any(|one| one == id);
-        let (mut left, behind) = split(&ids, ours.len(), may_be_deleted)?;
+        // A volume that another check has left may still be published, so that the driver must not delete it.
+        let is_ours = |id: &str| ours.iter().any(|one| one == id);
+        let (mut left, behind) = split(&ids, ours.len(), is_ours)?;
         let mut token = String::new();
         for _ in 0..PAGES_MAX {
             let request = v1::ListVolumesRequest { max_entries: left, starting_token: token };
@@ -111,7 +110,7 @@ fn split(
     let last = listed.iter().skip(1).rev().take(made);
     let behind: Vec<String> = last.take_while(|id| may_be_deleted(id)).cloned().collect();
     if behind.is_empty() || listed.len() > ENTRIES_MAX {
-        return Err(Stop::skip("the list ends with entries of other users, or is too long"));
+        return Err(Stop::skip("the list ends with entries that this check may not delete, or is too long"));
     }
     let before = i32::try_from(listed.len() - behind.len()).unwrap_or(i32::MAX);
     Ok((before, behind))

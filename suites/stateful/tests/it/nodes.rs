@@ -371,7 +371,7 @@ fn a_snapshot_cut_late_may_have_later_writes() {
 
 #[test]
 fn a_published_volume_can_be_measured_and_grown() {
-    let story = published();
+    let mut story = published();
     let stats = |target| VolumeCall::NodeGetVolumeStats { volume: v(1), node: N1, target };
     story.judges(stats(T1), [(ok(), "fits"), (no(Code::Internal), "NODE-STATS-001")]);
     story.judges(stats(T2), [(no(Code::NotFound), "fits"), (ok(), "odd NODE-STATS-017")]);
@@ -382,6 +382,15 @@ fn a_published_volume_can_be_measured_and_grown() {
         [(ok(), "fits"), (no(Code::FailedPrecondition), "fits"), (no(Code::Internal), "NODE-EXPAND-001")],
     );
     story.judges(grow(T2), [(ok(), "fits"), (no(Code::Internal), "fits")]);
+    match story.take(grow(T1), no(Code::Internal)).stop {
+        Some(Impossible::Wrong(breach)) => {
+            assert!(
+                breach.message.contains("to the size that it has"),
+                "the volume has not grown: {breach:?}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A driver that detaches a device when one of two targets is unpublished has not made the volume smaller.

@@ -4,6 +4,7 @@
 mod defects;
 mod elsewhere;
 mod growth;
+mod leftovers;
 mod minimal;
 mod pairs;
 mod refused_once;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     trials.extend(pairs::trials());
     trials.extend(minimal::trials());
     trials.extend(elsewhere::trials());
+    trials.extend(leftovers::trials());
     trials.extend(refused_once::trials());
     trials.extend(unlisted::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
