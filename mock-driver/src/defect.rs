@@ -114,6 +114,7 @@ named! {
     CreateVolumeStalls, "create-volume-stalls", "every hundredth CreateVolume takes two seconds";
     ListVolumesQuadratic, "list-volumes-quadratic", "the time of ListVolumes grows with the square of the number of volumes";
     NodePublishSlowsDown, "node-publish-slows-down", "once the driver has run for eleven seconds, each NodePublishVolume takes a quarter of a second longer";
+    OneLockForAllVolumes, "one-lock-for-all-volumes", "some volumes take long to stage, and calls on all others wait meanwhile";
     RejectionsKeepMemory, "rejections-keep-memory", "each call that is rejected takes 1 KiB of memory that is not given back";
 
     // GetPluginInfo.
@@ -942,6 +943,7 @@ impl Defect {
             CreateVolumeStalls,
             ListVolumesQuadratic,
             NodePublishSlowsDown,
+            OneLockForAllVolumes,
             RejectionsKeepMemory,
         ]
     };

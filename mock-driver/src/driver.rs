@@ -94,6 +94,8 @@ pub struct Shared {
     /// The connections seen so far, for defects.
     pub(crate) connections: Mutex<BTreeSet<ConnectionNumber>>,
     pub(crate) leaks: Mutex<Vec<Leak>>,
+    /// The lock of a driver that has one for all volumes.
+    pub(crate) one_lock: tokio::sync::Mutex<()>,
     /// Paths at which volumes were staged or published before this driver started; for defects.
     pub(crate) inherited: Mutex<BTreeSet<String>>,
 }
@@ -200,6 +202,7 @@ impl MockDriver {
             rejected_names: Mutex::default(),
             connections: Mutex::default(),
             leaks: Mutex::default(),
+            one_lock: tokio::sync::Mutex::default(),
             inherited: Mutex::new(inherited),
             config,
         };

@@ -92,7 +92,7 @@ impl MockDriver {
         let after = After::of(self, R::METHOD);
         let pending = self.lock(connection, request)?;
         self.wait_before_handler::<R>().await;
-        wait_under_load(self, R::METHOD).await;
+        wait_under_load(self, R::METHOD, request.locks().map(|(_, object)| object)).await;
         let answer = match self.injected_failure(R::METHOD).or_else(|| self.check_secrets(request).err()) {
             Some(refusal) => Err(refusal),
             None => handler.await,

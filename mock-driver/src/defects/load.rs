@@ -24,8 +24,21 @@ const FORGETS_EVERY: u32 = 3;
 /// The time during which other volumes count as made at the same time.
 const OVERLAP: Duration = Duration::from_millis(2);
 
-/// Waits as long as a driver with such a defect takes longer.
-pub(crate) async fn wait_under_load(driver: &MockDriver, method: &str) {
+/// The last digit of the ids of volumes that take long to stage, and the time that it takes.
+const SLOW_ID: char = '0';
+const SLOW_STAGING: Duration = Duration::from_millis(600);
+
+/// Waits as long as a driver with such a defect takes longer. `object` is the name or id of the object that the call changes.
+pub(crate) async fn wait_under_load(driver: &MockDriver, method: &str, object: Option<&str>) {
+    if let Some(object) = object
+        && driver.has(Defect::OneLockForAllVolumes)
+    {
+        let _held = driver.one_lock.lock().await;
+        if method == "NodeStageVolume" && object.ends_with(SLOW_ID) {
+            tokio::time::sleep(SLOW_STAGING).await;
+        }
+        return;
+    }
     let longer = match method {
         "CreateVolume" if driver.has(Defect::CreateVolumeStalls) => {
             let stalls = driver.next_number() % STALLS_EVERY == STALLS_EVERY - 1;

@@ -253,18 +253,18 @@ impl Faults {
 
     /// Returns whether replies contain the requested size instead of the real one.
     fn reports_requested_size(&self) -> bool {
-        matches!(self.defect, Some(Defect::RoundsDown | Defect::ExceedsLimit | Defect::RestoresGrown))
+        matches!(self.defect, Defect::RoundsDown | Defect::ExceedsLimit | Defect::RestoresGrown)
     }
 
     fn alter_size(&self, seen: &Seen, request: &mut CreateVolumeRequest) {
         let grown_bytes = seen.grown_source(request);
         let Some(range) = &mut request.capacity_range else { return };
         match self.defect {
-            Some(Defect::RoundsDown) if range.limit_bytes == 0 => range.required_bytes &= !(MIB - 1),
-            Some(Defect::ExceedsLimit) if range.limit_bytes > 0 => {
+            Defect::RoundsDown if range.limit_bytes == 0 => range.required_bytes &= !(MIB - 1),
+            Defect::ExceedsLimit if range.limit_bytes > 0 => {
                 *range = CapacityRange { required_bytes: range.limit_bytes + MIB, limit_bytes: 0 };
             }
-            Some(Defect::RestoresGrown) => {
+            Defect::RestoresGrown => {
                 if let Some(required_bytes) = grown_bytes {
                     *range = CapacityRange { required_bytes, limit_bytes: 0 };
                 }
@@ -281,33 +281,33 @@ impl Faults {
             _ => "",
         };
         let later = match (self.defect, &source) {
-            (Some(Defect::ClonesNothing), Some(Type::Volume(_)))
-            | (Some(Defect::RestoresNothing), Some(Type::Snapshot(_))) => {
+            (Defect::ClonesNothing, Some(Type::Volume(_)))
+            | (Defect::RestoresNothing, Some(Type::Snapshot(_))) => {
                 request.volume_content_source = None;
                 None
             }
-            (Some(Defect::RestoresNoLarger), _) => {
+            (Defect::RestoresNoLarger, _) => {
                 if let Some(snapshot) = seen.snapshots.get(snapshot) {
                     let required_bytes = snapshot.size_bytes;
                     request.capacity_range = Some(CapacityRange { required_bytes, limit_bytes: 0 });
                 }
                 None
             }
-            (Some(Defect::RestoresLater), _) => {
+            (Defect::RestoresLater, _) => {
                 seen.snapshots.get(snapshot).map(|snapshot| snapshot.source_volume_id.clone())
             }
-            (Some(Defect::GroupsOverTime), _) => seen.late_members.get(snapshot).cloned(),
-            (Some(Defect::ClonesMissUse), Some(Type::Volume(VolumeSource { volume_id }))) => {
+            (Defect::GroupsOverTime, _) => seen.late_members.get(snapshot).cloned(),
+            (Defect::ClonesMissUse, Some(Type::Volume(VolumeSource { volume_id }))) => {
                 if let Some(snapshot_id) = seen.data.staged_as.get(volume_id).cloned() {
                     let source = Type::Snapshot(SnapshotSource { snapshot_id });
                     request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
                 }
                 None
             }
-            (Some(Defect::ClonesSourceOfCopy), Some(Type::Volume(VolumeSource { volume_id }))) => {
+            (Defect::ClonesSourceOfCopy, Some(Type::Volume(VolumeSource { volume_id }))) => {
                 seen.origin_of(volume_id, true)
             }
-            (Some(Defect::RestoresNothingOfDeleted), Some(Type::Snapshot(_))) => {
+            (Defect::RestoresNothingOfDeleted, Some(Type::Snapshot(_))) => {
                 let of = seen.snapshots.get(snapshot).map(|snapshot| &snapshot.source_volume_id);
                 if of.is_some_and(|volume| seen.data.deleted.contains(volume)) {
                     request.volume_content_source = None;
@@ -335,15 +335,13 @@ impl Faults {
             |id: &str| seen.data.cuts.iter().find(|(snapshot, _)| snapshot == id).map(|(_, volume)| volume);
         let mut alike = seen.data.cuts.iter().filter(|(_, volume)| of(snapshot) == Some(volume));
         match self.defect {
-            Some(Defect::RestoresFirst) => alike.next().map(|(snapshot, _)| snapshot.clone()),
-            Some(Defect::RestoresNewest) => alike.next_back().map(|(snapshot, _)| snapshot.clone()),
-            Some(
-                Defect::MembersHoldFirst
-                | Defect::SnapshotsMissUse
-                | Defect::RepeatedSnapshotCutsAnew
-                | Defect::OverlappingSnapshotsMixUp
-                | Defect::GroupsOneByOne,
-            ) => seen.data.instead.get(snapshot).cloned(),
+            Defect::RestoresFirst => alike.next().map(|(snapshot, _)| snapshot.clone()),
+            Defect::RestoresNewest => alike.next_back().map(|(snapshot, _)| snapshot.clone()),
+            Defect::MembersHoldFirst
+            | Defect::SnapshotsMissUse
+            | Defect::RepeatedSnapshotCutsAnew
+            | Defect::OverlappingSnapshotsMixUp
+            | Defect::GroupsOneByOne => seen.data.instead.get(snapshot).cloned(),
             _ => None,
         }
     }

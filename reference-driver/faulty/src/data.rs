@@ -99,22 +99,20 @@ impl Faults {
             change(target, |contents| contents.with_beginning_of(later));
         }
         match self.defect {
-            Some(Defect::CopiesLoseEnd) if is_new_copy => change(target, Contents::without_end),
-            Some(Defect::CopiesShifted) if is_new_copy => change(target, Contents::shifted),
-            Some(Defect::CopiesDamaged) if is_new_copy => change(target, Contents::damaged),
+            Defect::CopiesLoseEnd if is_new_copy => change(target, Contents::without_end),
+            Defect::CopiesShifted if is_new_copy => change(target, Contents::shifted),
+            Defect::CopiesDamaged if is_new_copy => change(target, Contents::damaged),
             _ => {}
         }
         let other = match self.defect {
-            Some(Defect::RevertsAtRestage) if is_restaged => seen.data.first.get(id).cloned(),
-            Some(Defect::HandsOutDeleted) if is_first && !is_new_copy => seen.data.handed_out.clone(),
-            Some(Defect::CopiesWriteThrough) => {
+            Defect::RevertsAtRestage if is_restaged => seen.data.first.get(id).cloned(),
+            Defect::HandsOutDeleted if is_first && !is_new_copy => seen.data.handed_out.clone(),
+            Defect::CopiesWriteThrough => {
                 let copy = seen.data.origins.iter().find(|(_, origin)| origin.volume == id);
                 copy.and_then(|(copy, _)| seen.data.last.get(copy).cloned())
             }
-            Some(Defect::CopiesFollowSource) => {
-                seen.origin_of(id, false).and_then(|source| seen.contents(&source))
-            }
-            Some(Defect::RestoresShare) => seen.sibling(id).and_then(|other| seen.contents(&other)),
+            Defect::CopiesFollowSource => seen.origin_of(id, false).and_then(|source| seen.contents(&source)),
+            Defect::RestoresShare => seen.sibling(id).and_then(|other| seen.contents(&other)),
             _ => None,
         };
         if let Some(other) = other {
@@ -135,8 +133,7 @@ impl Faults {
             Defect::CopiesFollowSource,
             Defect::RestoresShare,
         ];
-        if let Some(defect) = self.defect
-            && keeps.contains(&defect)
+        if keeps.contains(&self.defect)
             && let Ok(contents) = Contents::of(Path::new(target))
         {
             seen.data.first.entry(id.clone()).or_insert_with(|| contents.clone());
@@ -151,12 +148,12 @@ impl Faults {
         let copies: Vec<String> = copies.map(|(copy, _)| copy.clone()).collect();
         let source = seen.data.origins.get(id).map(|origin| origin.volume.clone());
         match self.defect {
-            Some(Defect::ClonesDamagedWithSource) => {
+            Defect::ClonesDamagedWithSource => {
                 seen.data.damaged.extend(copies.into_iter().filter(|copy| seen.data.unused.contains(copy)));
             }
-            Some(Defect::DeletesCopies) => copies.iter().for_each(|copy| self.empty(seen, copy)),
-            Some(Defect::DeletesSource) => source.iter().for_each(|source| self.empty(seen, source)),
-            Some(Defect::DeleteUnmountsOthers) => {
+            Defect::DeletesCopies => copies.iter().for_each(|copy| self.empty(seen, copy)),
+            Defect::DeletesSource => source.iter().for_each(|source| self.empty(seen, source)),
+            Defect::DeleteUnmountsOthers => {
                 let other = seen.published.iter().rfind(|(_, volume)| volume != id);
                 other.iter().for_each(|(target, _)| detach_mount(target));
             }

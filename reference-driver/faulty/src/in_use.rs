@@ -429,8 +429,8 @@ impl Faults {
         }
         let is_left = self.note_unfinished_with(name, seen.target_of(volume).unwrap_or_default());
         match self.defect {
-            Some(Defect::GivenUpSnapshotIsTaken | Defect::FailedSnapshotIsTaken) => is_left,
-            Some(Defect::StartTakesHalfSnapshot) => self.left_at_start.contains(name),
+            Defect::GivenUpSnapshotIsTaken | Defect::FailedSnapshotIsTaken => is_left,
+            Defect::StartTakesHalfSnapshot => self.left_at_start.contains(name),
             _ => false,
         }
     }
@@ -572,17 +572,14 @@ impl Faults {
     }
 
     pub(crate) fn remember_target(&self, target: &str) {
-        if let Some(defect) = self.defect
-            && self.harm(Moment::Start).is_some()
-        {
-            TARGETS.lock().entry(defect.id()).or_default().insert(target.to_owned());
+        if self.harm(Moment::Start).is_some() {
+            TARGETS.lock().entry(self.defect.id()).or_default().insert(target.to_owned());
         }
     }
 
     /// Hurts the workloads that a driver finds when it starts, and notes what was not finished.
     pub(crate) fn start_beside_workloads(&mut self) {
-        let Some(defect) = self.defect else { return };
-        let used = TARGETS.lock().remove(defect.id()).unwrap_or_default();
+        let used = TARGETS.lock().remove(self.defect.id()).unwrap_or_default();
         if let Some(harm) = self.harm(Moment::Start) {
             used.iter().for_each(|target| do_harm(harm, target));
         }

@@ -53,8 +53,7 @@ struct Faulty {
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     pub(crate) driver: HostpathDriver,
-    /// `None` for a driver without a defect.
-    pub(crate) defect: Option<Defect>,
+    pub(crate) defect: Defect,
     /// Locked during a call, so that defects do not depend on which of two concurrent calls is faster.
     pub(crate) seen: Arc<Mutex<Seen>>,
     /// The calls in progress.
@@ -133,11 +132,11 @@ fn versioned_routes_of_nodes(
     others: &[&str],
 ) -> (Routes, Vec<Routes>) {
     let Some(defect) = version.defect() else {
-        // Defects take one call after the other, which the driver itself does not.
+        // With a defect, calls wait for each other, which those of the driver itself do not.
         return (driver.routes(), others.iter().map(|node| driver.at_node(node).node_routes()).collect());
     };
     let (seen, calls, left_at_start) = Default::default();
-    let mut faults = Faults { driver: driver.clone(), defect: Some(defect), seen, calls, left_at_start };
+    let mut faults = Faults { driver: driver.clone(), defect, seen, calls, left_at_start };
     faults.start();
     let others = others.iter().map(|node| {
         let driver = driver.at_node(node);
@@ -202,29 +201,29 @@ pub async fn serve(mut arguments: Vec<OsString>) -> Result<(), Box<dyn Error>> {
 
 impl Faults {
     pub(crate) fn has(&self, defect: Defect) -> bool {
-        self.defect == Some(defect)
+        self.defect == defect
     }
 
     /// Changes the requested capability as the defect does.
     pub(crate) fn alter_capability(&self, capability: &mut VolumeCapability) {
         let Some(volume_capability::AccessType::Mount(mount)) = &mut capability.access_type else { return };
         match self.defect {
-            Some(Defect::IgnoresGroup) => mount.volume_mount_group.clear(),
-            Some(Defect::IgnoresFsType) => "ext4".clone_into(&mut mount.fs_type),
-            Some(Defect::IgnoresMountFlags) => mount.mount_flags.clear(),
-            Some(Defect::TakesFirstFlagOnly) => mount.mount_flags.truncate(1),
-            Some(Defect::DropsContext) => mount.mount_flags.retain(|flag| !is_context(flag)),
-            Some(Defect::SplitsContext) => {
+            Defect::IgnoresGroup => mount.volume_mount_group.clear(),
+            Defect::IgnoresFsType => "ext4".clone_into(&mut mount.fs_type),
+            Defect::IgnoresMountFlags => mount.mount_flags.clear(),
+            Defect::TakesFirstFlagOnly => mount.mount_flags.truncate(1),
+            Defect::DropsContext => mount.mount_flags.retain(|flag| !is_context(flag)),
+            Defect::SplitsContext => {
                 for flag in mount.mount_flags.iter_mut().filter(|flag| is_context(flag)) {
                     flag.truncate(flag.find(',').unwrap_or(flag.len()));
                 }
             }
-            Some(Defect::QuotesContext) => {
+            Defect::QuotesContext => {
                 for flag in mount.mount_flags.iter_mut().filter(|flag| is_context(flag)) {
                     *flag = format!("{CONTEXT}\"{}\"", &flag[CONTEXT.len()..]);
                 }
             }
-            Some(Defect::ForbidsExecution) => mount.mount_flags.push("noexec".to_owned()),
+            Defect::ForbidsExecution => mount.mount_flags.push("noexec".to_owned()),
             _ => {}
         }
     }
@@ -248,10 +247,8 @@ impl Faults {
         let Some(volume_capability::AccessType::Mount(mount)) = access else { return Ok(()) };
         let Some(flag) = mount.mount_flags.iter_mut().find(|flag| is_context(flag)) else { return Ok(()) };
         match self.defect {
-            Some(Defect::RejectsContext) => {
-                Err(Status::invalid_argument(format!("unknown mount flag {flag}")))
-            }
-            Some(Defect::SharesContext) => {
+            Defect::RejectsContext => Err(Status::invalid_argument(format!("unknown mount flag {flag}"))),
+            Defect::SharesContext => {
                 flag.clone_from(seen.context.get_or_insert_with(|| flag.clone()));
                 Ok(())
             }

@@ -51,8 +51,8 @@ impl Faults {
         let Some(target) = seen.target_of(id) else { return };
         let Some(now) = Image::at(Path::new(&target)).filter(|now| now.bytes > before.bytes) else { return };
         match self.defect {
-            Some(Defect::NewPartInitialisedLate) => write_over(now.file, before.bytes, None),
-            Some(Defect::NewPartsCollide) => {
+            Defect::NewPartInitialisedLate => write_over(now.file, before.bytes, None),
+            Defect::NewPartsCollide => {
                 let is_other = |(other, image): &(&String, &Image)| {
                     *other != id && image.bytes == now.bytes && seen.target_of(other).is_some()
                 };
@@ -61,7 +61,7 @@ impl Faults {
                 }
                 seen.data.images.insert(id.to_owned(), now);
             }
-            Some(Defect::FileSystemLargerThanDevice) if Path::new(&target).is_dir() => {
+            Defect::FileSystemLargerThanDevice if Path::new(&target).is_dir() => {
                 let image = OpenOptions::new().write(true).open(&now.file).unwrap();
                 image.set_len(before.bytes).unwrap();
                 run("losetup", &["--set-capacity", &now.device.to_string_lossy()]);

@@ -60,8 +60,8 @@ impl Faults {
         if !seen.staging_paths.insert(path.clone()) {
             self.hurt(Moment::RepeatedStaging, &seen, &id);
             match self.defect {
-                Some(Defect::StacksStagings) => seen.stack(&path),
-                Some(Defect::WipesAtRepeatedStaging) => self.empty(&mut seen, &id),
+                Defect::StacksStagings => seen.stack(&path),
+                Defect::WipesAtRepeatedStaging => self.empty(&mut seen, &id),
                 _ => {}
             }
         }
@@ -155,8 +155,8 @@ impl Faults {
     fn cover(&self, seen: &Seen, id: &str, target: &str, is_restaged: bool) -> bool {
         let mut published = seen.published.iter();
         let mixes_up = match self.defect {
-            Some(Defect::MixesUp) => true,
-            Some(Defect::MixesUpRestaged) => is_restaged,
+            Defect::MixesUp => true,
+            Defect::MixesUpRestaged => is_restaged,
             _ => false,
         };
         match self.defect {
@@ -165,18 +165,18 @@ impl Faults {
                 let other = published.find(|(other, volume)| volume != id && is_alike(other));
                 other.inspect(|(other, _)| mount_bind(other, target).unwrap()).is_some()
             }
-            Some(Defect::MountsForReadingOnly) if Path::new(target).is_dir() => {
+            Defect::MountsForReadingOnly if Path::new(target).is_dir() => {
                 let other = published.find(|(other, volume)| volume == id && other != target);
                 other.inspect(|(other, _)| bind_for_reading(other, target)).is_some()
             }
-            Some(Defect::PublishesFilesForDevices) if !Path::new(target).is_dir() => {
+            Defect::PublishesFilesForDevices if !Path::new(target).is_dir() => {
                 let file = format!("{target}.file");
                 fs::write(&file, []).unwrap();
                 mount_bind(&file, target).unwrap();
                 fs::remove_file(file).unwrap();
                 true
             }
-            Some(Defect::HidesFromSecondPod) if Path::new(target).is_dir() => {
+            Defect::HidesFromSecondPod if Path::new(target).is_dir() => {
                 let other = published.find(|(other, volume)| volume == id && other != target);
                 other
                     .inspect(|_| mount("none", target, "tmpfs", MountFlags::empty(), None).unwrap())
@@ -189,11 +189,9 @@ impl Faults {
     /// Returns whether the call does nothing because the volume seems to be published already.
     fn is_taken_for_published(&self, seen: &Seen, id: &str, target: &str) -> bool {
         match self.defect {
-            Some(Defect::TrustsRecords) => self.is_recorded(target),
-            Some(Defect::TakesDirectoryForPublished) => Path::new(target).is_dir(),
-            Some(Defect::RemembersPublished) => {
-                seen.data.targets.contains(&(target.to_owned(), id.to_owned()))
-            }
+            Defect::TrustsRecords => self.is_recorded(target),
+            Defect::TakesDirectoryForPublished => Path::new(target).is_dir(),
+            Defect::RemembersPublished => seen.data.targets.contains(&(target.to_owned(), id.to_owned())),
             _ => false,
         }
     }
@@ -210,8 +208,8 @@ impl Faults {
         let has_bare_staging = || !staging.is_empty() && Path::new(staging).is_dir() && !is_mounted(staging);
         let is_bare = matches!(access, Some(AccessType::Mount(_)))
             && match self.defect {
-                Some(Defect::PublishesBareTarget) => is_published_elsewhere(),
-                Some(Defect::PublishesBareStaging) => has_bare_staging(),
+                Defect::PublishesBareTarget => is_published_elsewhere(),
+                Defect::PublishesBareStaging => has_bare_staging(),
                 _ => false,
             };
         if is_bare && seen.bare.insert(target.clone()) {
@@ -269,12 +267,12 @@ impl Faults {
         seen.published.retain(|(other, _)| *other != target);
         self.hurt(Moment::OtherTargetGone, &seen, &id);
         match self.defect {
-            Some(Defect::UnpublishesAllTargets) => {
+            Defect::UnpublishesAllTargets => {
                 let others = seen.published.iter().filter(|(_, volume)| *volume == id);
                 others.for_each(|(other, _)| detach_mount(other));
             }
-            Some(Defect::LosesLastByte) => cut(Path::new(&target), |bytes| bytes.saturating_sub(1)),
-            Some(Defect::CutsFiles) => cut(Path::new(&target), |bytes| bytes.min(CUT_AT_BYTES)),
+            Defect::LosesLastByte => cut(Path::new(&target), |bytes| bytes.saturating_sub(1)),
+            Defect::CutsFiles => cut(Path::new(&target), |bytes| bytes.min(CUT_AT_BYTES)),
             _ => {}
         }
         self.leave_mount(&mut seen);
@@ -369,11 +367,11 @@ impl Faults {
         let bytes = volume_usage::Unit::Bytes as i32;
         for usage in done.get_mut().usage.iter_mut().filter(|usage| usage.unit == bytes) {
             match self.defect {
-                Some(Defect::StatsOfTheHost) => {
+                Defect::StatsOfTheHost => {
                     let host = rustix::fs::statvfs("/").unwrap();
                     usage.total = i64::try_from(host.f_blocks * host.f_frsize).unwrap();
                 }
-                Some(Defect::StatsDoubled) => usage.total *= 2,
+                Defect::StatsDoubled => usage.total *= 2,
                 _ => {}
             }
         }

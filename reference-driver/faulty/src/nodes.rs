@@ -95,10 +95,10 @@ impl Faults {
     pub(crate) fn unpublish_late(&self, seen: &Seen, id: &str, target: &str) -> Result<(), Status> {
         let mut others = seen.published.iter().filter(|(other, volume)| volume == id && other != target);
         match self.defect {
-            Some(Defect::LateUnpublishNeedsAttachment) if seen.has_moved(id) && others.next().is_some() => {
+            Defect::LateUnpublishNeedsAttachment if seen.has_moved(id) && others.next().is_some() => {
                 Err(Status::failed_precondition("the volume is not attached to the node"))
             }
-            Some(Defect::LateUnpublishUnmounts) if seen.has_moved(id) => {
+            Defect::LateUnpublishUnmounts if seen.has_moved(id) => {
                 others.for_each(|(other, _)| detach_mount(other));
                 Ok(())
             }

@@ -245,9 +245,7 @@ impl Load {
             self.unpublish(caller, &mut held).await?;
         }
         if !held.is_doubtful {
-            // The next one uses other paths, as kubelet does for another pod.
-            held.volume.staging_path.clear();
-            held.volume.target_path.clear();
+            self.forget_paths(&mut held);
             self.fleet.give_back(held);
         }
         Ok(())

@@ -60,9 +60,17 @@ pub static LOAD_006: Requirement = rule(
     "calls take no longer, or longer in proportion to the number of volumes at most",
 );
 
+/// Calls on one volume wait for those on another one.
+pub static LOAD_007: Requirement = rule(
+    "LOAD-007",
+    Level::Should,
+    "a call on one volume takes long",
+    "calls on other volumes are done meanwhile",
+);
+
 /// All of them.
 pub static RULES: &[&Requirement] =
-    &[&LOAD_001, &LOAD_002, &LOAD_003, &LOAD_004, &LOAD_005, &LOAD_006, &req::GEN_ERR_001];
+    &[&LOAD_001, &LOAD_002, &LOAD_003, &LOAD_004, &LOAD_005, &LOAD_006, &LOAD_007, &req::GEN_ERR_001];
 
 /// A fault, and how often it was met.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ pub mod compare;
 mod cycle;
 mod default_run;
 mod fleet;
+mod independence;
 pub mod judge;
 mod load;
 pub mod merge;

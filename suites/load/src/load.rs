@@ -15,7 +15,7 @@ use futures_util::FutureExt as _;
 use tempfile::TempPath;
 use tokio::sync::watch;
 
-use crate::cycle::Caller;
+use crate::cycle::{Caller, Cycle};
 use crate::fleet::Fleet;
 use crate::judge::{Judge, LOAD_005, RULES};
 use crate::recorder::Recorder;
@@ -172,6 +172,15 @@ impl Load {
             self.recorder.begin("check", None, None);
             self.inspect(&keepers).await?;
             self.recorder.end();
+            // Other parts of the load may still be under way.
+            if self.ends.is_none()
+                && self.workload.part.is_none()
+                && self.workload.mix.contains_key(&Cycle::Attachment)
+            {
+                self.recorder.begin("compare", None, None);
+                self.compare_volumes(&keepers).await?;
+                self.recorder.end();
+            }
             sampler.judge(self, &mut callers[0]).await?;
             self.recorder.begin("delete", None, None);
             self.clear(&keepers).await?;

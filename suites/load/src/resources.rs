@@ -33,7 +33,7 @@ const ALONE_MAX: Duration = Duration::from_secs(60);
 const ALONE_AMOUNT: f64 = 32.0;
 const ALONE_BYTES: f64 = (8 << 20) as f64;
 /// The part of a clear growth after which life cycles with which nothing has risen are left. It is several units of the resource.
-const ALONE_EXPECTED: f64 = 0.15;
+const ALONE_EXPECTED: f64 = 0.09;
 /// Memory that has to come in addition to as much as there was: a collector of garbage lets the heap double.
 const MEMORY_BYTES_MIN: u64 = 8 << 20;
 /// The part of the memory, as one in so much, that has to come during the load before life cycles of one kind alone are tried for it.

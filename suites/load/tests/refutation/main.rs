@@ -18,7 +18,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Loads at the same time. Most of their time is spent in waiting for the next life cycle to be due.
 const TRIALS_AT_ONCE: usize = 3;
-const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
+const SEEDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 /// A load that missed a defect is made once more, and takes so many times as long.
 const LONGER: u32 = 3;
 /// The usual time of a default run, which makes its load take two seconds and a burst.
@@ -31,19 +31,28 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
     let mut trials = Vec::new();
-    let seeds = if matrix::part().is_some() { &SEEDS[..] } else { &SEEDS[..1] };
+    let is_daily = matrix::part().is_none();
+    let seeds = if is_daily { &SEEDS[..1] } else { &SEEDS };
+    let quirky = if is_daily { &["smoke"][..] } else { &["smoke", "attach-storm"] };
     for seed in seeds.iter().copied() {
         for preset in ["smoke", "attach-storm", "polling", "snapshot-tree", "node-restart", "rejections"] {
             let name = format!("healthy/{preset}/seed-{seed}");
             trials.push(Trial::test(name, move || no_accusation(&played(preset, short(6), "", seed)?)));
         }
-        trials.push(Trial::test(format!("reference-driver/seed-{seed}"), move || {
-            on_reference_driver("smoke", "directory", short(8), None, seed)?
-                .map_or(Ok(()), |reports| no_accusation(&reports))
-        }));
-    }
-    for quirk in [Quirk::ThrottlesEveryFifthCall, Quirk::SlowCalls] {
-        trials.push(Trial::test(format!("smoke/{quirk}"), move || unusual(quirk)));
+        for (preset, backend, changes) in
+            [("smoke", "directory", short(8)), ("attach-storm", "image", few_volumes())]
+        {
+            trials.push(Trial::test(format!("reference-driver/{preset}/seed-{seed}"), move || {
+                on_reference_driver(preset, backend, changes, None, seed)?
+                    .map_or(Ok(()), |reports| no_accusation(&reports))
+            }));
+        }
+        for quirk in [Quirk::ThrottlesEveryFifthCall, Quirk::SlowCalls] {
+            for preset in quirky.iter().copied() {
+                let name = format!("{preset}/{quirk}/seed-{seed}");
+                trials.push(Trial::test(name, move || unusual(preset, quirk, seed)));
+            }
+        }
     }
     for (defect, preset, changes, expected) in refutations() {
         let name = format!("defect/{defect}");
@@ -90,6 +99,7 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
         ("node-stage-keeps-child", "attach-storm", short(6), ["LOAD-003", "child process"]),
         ("node-unpublish-leaves-zombie", "attach-storm", short(6), ["LOAD-003", "zombie"]),
         ("controller-expand-leaves-file", "smoke", fast(8, 60.0), ["LOAD-003", "of the driver"]),
+        ("one-lock-for-all-volumes", "attach-storm", short(3), ["LOAD-007", "waits for NodeStageVolume"]),
         ("rejections-keep-memory", "rejections", short(24), ["LOAD-003", "of memory"]),
     ]
 }
@@ -98,7 +108,7 @@ fn short(seconds: u64) -> Changes {
     Changes { duration: Some(Duration::from_secs(seconds)), ..Changes::default() }
 }
 
-/// A load that a driver with real mounts can keep up with also while it leaves something with each call.
+/// A load that a driver with real mounts can keep up with, also if it leaves something with each call.
 fn few_volumes() -> Changes {
     Changes { volumes: Some(8), rate: Some(20.0), ..short(10) }
 }
@@ -142,10 +152,10 @@ fn with_defect(
     Ok(mock::run(registry(preset, changes, results)?, mock, everything_set(), 1, |_| true)?.reports)
 }
 
-fn unusual(quirk: Quirk) -> Result<(), Failed> {
+fn unusual(preset: &str, quirk: Quirk, seed: u64) -> Result<(), Failed> {
     let mock = csi_mock_driver::Config { quirks: vec![quirk], ..Default::default() };
-    let run =
-        mock::run(registry("smoke", short(6), &Results::default())?, mock, everything_set(), 1, |_| true)?;
+    let registry = registry(preset, short(6), &Results::default())?;
+    let run = mock::run(registry, mock, everything_set(), seed, |_| true)?;
     no_accusation(&run.reports)
 }
 
