@@ -3,17 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use csi_proto::lock::Mutex;
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::contents::Contents;
+use crate::kept::RECORDED_PATHS;
 use crate::new_part::Image;
 use crate::{Defect, Faults, Seen};
-
-/// Targets of the driver that unmounts everything when it starts.
-static TARGETS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// Paths at which the driver that trusts its records has recorded a volume.
-static RECORDS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// The content source of a volume.
 #[derive(Clone, Debug)]
@@ -80,9 +75,6 @@ impl Faults {
 
     /// Changes the content of a volume that was just published, as the defect does.
     pub(crate) fn alter_contents(&self, seen: &mut Seen, id: &str, target: &str, is_restaged: bool) {
-        if self.has(Defect::UnmountsAtStart) {
-            TARGETS.lock().insert(target.to_owned());
-        }
         self.remember_target(target);
         let is_first = seen.data.unused.remove(id);
         if seen.data.emptied.remove(id) {
@@ -164,19 +156,15 @@ impl Faults {
 
     /// Returns true if the driver's records already contain the path, and adds it.
     pub(crate) fn is_recorded(&self, path: &str) -> bool {
-        self.has(Defect::TrustsRecords) && !RECORDS.lock().insert(path.to_owned())
+        self.has(Defect::TrustsRecords)
+            && !self.kept.change(RECORDED_PATHS, |paths| paths.insert(path.to_owned()))
     }
 
     /// Removes a path from the driver's records.
     pub(crate) fn remove_record(&self, path: &str) {
-        RECORDS.lock().remove(path);
-    }
-
-    pub(crate) fn start(&mut self) {
-        if self.has(Defect::UnmountsAtStart) {
-            std::mem::take(&mut *TARGETS.lock()).iter().for_each(|target| detach_mount(target));
+        if self.has(Defect::TrustsRecords) {
+            self.kept.change(RECORDED_PATHS, |paths| paths.remove(path));
         }
-        self.start_beside_workloads();
     }
 }
 

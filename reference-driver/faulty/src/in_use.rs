@@ -1,7 +1,7 @@
 //! Defects that hurt the workload of a volume in use, or the copies that are made beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,8 @@ use csi_proto::lock::Mutex;
 use csi_proto::v1::Snapshot;
 
 use crate::contents::Contents;
-use crate::data::change;
+use crate::data::{change, detach_mount};
+use crate::kept::{TARGETS, UNFINISHED};
 use crate::node::{is_device, refuse_writes};
 use crate::{Defect, Faults, Seen};
 
@@ -21,8 +22,8 @@ pub(crate) const CALL_TIME: Duration = Duration::from_millis(150);
 /// The driver stood still during a call that takes longer than this.
 const LATE: Duration = Duration::from_millis(1_500);
 
-/// Targets of drivers that hurt the volumes in use when they start, by defect.
-static TARGETS: Mutex<BTreeMap<&str, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
+/// The sign between the name of an unfinished call and its target.
+const SEPARATOR: char = '\t';
 
 /// The moments at which a driver can hurt the workload of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -446,34 +447,17 @@ impl Faults {
         self.note_unfinished_with(name, String::new())
     }
 
+    /// Notes something that is not finished, a snapshot with the target of its source.
     fn note_unfinished_with(&self, name: &str, target: String) -> bool {
-        let mut unfinished = self.unfinished();
-        let is_left = unfinished.insert(name.to_owned(), target).is_some();
-        self.keep_unfinished(&unfinished);
-        is_left
+        self.kept.change(UNFINISHED, |lines| {
+            let is_left = remove_named(lines, name);
+            lines.insert(format!("{name}{SEPARATOR}{target}"));
+            is_left
+        })
     }
 
     pub(crate) fn note_finished(&self, name: &str) {
-        let mut unfinished = self.unfinished();
-        unfinished.remove(name);
-        self.keep_unfinished(&unfinished);
-    }
-
-    /// Everything that was begun and not finished, snapshots with the target of their source, which is empty if there is none. A file of the
-    /// driver's directory has it, so that a driver that was killed finds it.
-    fn unfinished(&self) -> BTreeMap<String, String> {
-        let lines = std::fs::read_to_string(self.unfinished_file()).unwrap_or_default();
-        let pairs = lines.lines().filter_map(|line| line.split_once('\t'));
-        pairs.map(|(name, target)| (name.to_owned(), target.to_owned())).collect()
-    }
-
-    fn keep_unfinished(&self, unfinished: &BTreeMap<String, String>) {
-        let lines = unfinished.iter().map(|(name, target)| format!("{name}\t{target}\n"));
-        std::fs::write(self.unfinished_file(), lines.collect::<String>()).unwrap();
-    }
-
-    fn unfinished_file(&self) -> PathBuf {
-        self.driver.state_dir().join("unfinished")
+        self.kept.change(UNFINISHED, |lines| remove_named(lines, name));
     }
 
     /// Hurts the source of a new snapshot, or makes the snapshot hold something else, as the defect does.
@@ -572,23 +556,33 @@ impl Faults {
     }
 
     pub(crate) fn remember_target(&self, target: &str) {
-        if self.harm(Moment::Start).is_some() {
-            TARGETS.lock().entry(self.defect.id()).or_default().insert(target.to_owned());
+        if self.has(Defect::UnmountsAtStart) || self.harm(Moment::Start).is_some() {
+            self.kept.change(TARGETS, |targets| targets.insert(target.to_owned()));
         }
     }
 
     /// Hurts the workloads that a driver finds when it starts, and notes what was not finished.
-    pub(crate) fn start_beside_workloads(&mut self) {
-        let used = TARGETS.lock().remove(self.defect.id()).unwrap_or_default();
+    pub(crate) fn start(&mut self) {
+        if self.has(Defect::UnmountsAtStart) {
+            self.kept.take(TARGETS).iter().for_each(|target| detach_mount(target));
+        }
         if let Some(harm) = self.harm(Moment::Start) {
-            used.iter().for_each(|target| do_harm(harm, target));
+            self.kept.take(TARGETS).iter().for_each(|target| do_harm(harm, target));
         }
-        let unfinished = self.unfinished();
+        let unfinished = self.kept.lines(UNFINISHED);
+        let unfinished = unfinished.iter().filter_map(|line| line.split_once(SEPARATOR));
         if let Some(harm) = self.harm(Moment::StartAfterSnapshot) {
-            unfinished.values().for_each(|target| do_harm(harm, target));
+            unfinished.clone().for_each(|(_, target)| do_harm(harm, target));
         }
-        self.left_at_start = Arc::new(unfinished.into_keys().collect());
+        self.left_at_start = Arc::new(unfinished.map(|(name, _)| name.to_owned()).collect());
     }
+}
+
+/// Removes the line of something that is not finished. Returns true if there was one.
+fn remove_named(lines: &mut BTreeSet<String>, name: &str) -> bool {
+    let before = lines.len();
+    lines.retain(|line| line.split_once(SEPARATOR).is_none_or(|(other, _)| other != name));
+    lines.len() < before
 }
 
 fn do_harm(harm: Harm, target: &str) {

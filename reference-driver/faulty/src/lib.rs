@@ -6,6 +6,7 @@ mod controller;
 mod data;
 mod defect;
 mod in_use;
+mod kept;
 mod new_part;
 mod node;
 mod nodes;
@@ -35,6 +36,7 @@ pub use defect::Defect;
 
 use data::Data;
 use in_use::Calls;
+use kept::Kept;
 use upgrade::{Version, Versioned};
 
 /// The argument that makes this program the next version of a driver.
@@ -60,6 +62,7 @@ pub(crate) struct Faults {
     pub(crate) calls: Arc<Calls>,
     /// The work that the last process has not finished: names of snapshots, calls that move volumes, and paths at which volumes were staged.
     pub(crate) left_at_start: Arc<BTreeSet<String>>,
+    pub(crate) kept: Kept,
 }
 
 /// The history of calls.
@@ -136,7 +139,8 @@ fn versioned_routes_of_nodes(
         return (driver.routes(), others.iter().map(|node| driver.at_node(node).node_routes()).collect());
     };
     let (seen, calls, left_at_start) = Default::default();
-    let mut faults = Faults { driver: driver.clone(), defect, seen, calls, left_at_start };
+    let kept = Kept::new(driver.state_dir());
+    let mut faults = Faults { driver: driver.clone(), defect, seen, calls, left_at_start, kept };
     faults.start();
     let others = others.iter().map(|node| {
         let driver = driver.at_node(node);

@@ -19,12 +19,11 @@ use tonic::{Request, Response, Status};
 use crate::contents::Contents;
 use crate::data::{change, detach_mount};
 use crate::in_use::break_writes;
+use crate::kept::{Kept, TARGETS};
 use crate::{Defect, Faulty, Reply};
 
 /// The ids that the next version has given.
 const MADE: &str = "made-by-next-version";
-/// The targets of volumes in use.
-const TARGETS: &str = "targets";
 /// It is there from the start of the next version on, until the version before comes back.
 const NEXT_WAS_HERE: &str = "next-version";
 /// It is there while the next version starts.
@@ -44,13 +43,20 @@ pub(crate) struct Version {
     defect: Option<Defect>,
     is_next: bool,
     state_dir: PathBuf,
+    kept: Kept,
     /// Snapshots without data.
     hollow: Mutex<BTreeSet<String>>,
 }
 
 impl Version {
     pub(crate) fn new(defect: Option<Defect>, is_next: bool, state_dir: &Path) -> Version {
-        Version { defect, is_next, state_dir: state_dir.to_owned(), hollow: Mutex::default() }
+        Version {
+            defect,
+            is_next,
+            state_dir: state_dir.to_owned(),
+            kept: Kept::new(state_dir),
+            hollow: Mutex::default(),
+        }
     }
 
     pub(crate) fn defect(&self) -> Option<Defect> {
@@ -70,28 +76,15 @@ impl Version {
         self.state_dir.join(name)
     }
 
-    /// The lines of a file, which may not be there.
-    fn lines(&self, name: &str) -> BTreeSet<String> {
-        let text = fs::read_to_string(self.file(name)).unwrap_or_default();
-        text.lines().map(str::to_owned).collect()
-    }
-
-    fn keep(&self, name: &str, lines: &BTreeSet<String>) {
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        fs::write(self.file(name), text).unwrap();
-    }
-
     fn made(&self, id: &str) {
         if self.is_next && self.defect.is_some() {
-            let mut made = self.lines(MADE);
-            made.insert(id.to_owned());
-            self.keep(MADE, &made);
+            self.kept.change(MADE, |made| made.insert(id.to_owned()));
         }
     }
 
     /// Returns true for the next version with this defect, if the version before has made the object.
     fn spoils(&self, defect: Defect, id: &str) -> bool {
-        self.next_has(defect) && !self.lines(MADE).contains(id)
+        self.next_has(defect) && !self.kept.lines(MADE).contains(id)
     }
 
     /// Works on the state before the driver opens it.
@@ -159,10 +152,10 @@ impl Version {
             delete_volumes(driver, |_| true).await;
         }
         if self.is_back_with(Defect::DowngradeLosesNew) {
-            let made = self.lines(MADE);
+            let made = self.kept.lines(MADE);
             delete_volumes(driver, |id| made.contains(id)).await;
         }
-        for target in self.lines(TARGETS) {
+        for target in self.kept.lines(TARGETS) {
             match self.defect {
                 Some(Defect::UpgradeMountsAgain) if self.is_next => {
                     // It fails where the volume has gone.
@@ -174,7 +167,7 @@ impl Version {
             }
         }
         if self.is_next {
-            self.keep(TARGETS, &BTreeSet::new());
+            self.kept.take(TARGETS);
             fs::write(self.file(NEXT_WAS_HERE), []).unwrap();
         } else {
             let _ = fs::remove_file(self.file(NEXT_WAS_HERE));
@@ -187,12 +180,10 @@ impl Version {
             Some(Defect::UpgradeMountsAgain | Defect::UpgradeUnmountsUsed | Defect::UpgradeBreaksUsed)
         );
         if is_about_targets {
-            let mut targets = self.lines(TARGETS);
-            match is_used {
-                true => drop(targets.insert(target.to_owned())),
-                false => drop(targets.remove(target)),
-            }
-            self.keep(TARGETS, &targets);
+            self.kept.change(TARGETS, |targets| match is_used {
+                true => targets.insert(target.to_owned()),
+                false => targets.remove(target),
+            });
         }
     }
 }

@@ -211,6 +211,42 @@ async fn written_reports() {
     }
 }
 
+/// JUnit has four outcomes, so that each stands for several of ours. Its `checks` has all of them.
+#[tokio::test]
+async fn all_reports_have_the_same_numbers() {
+    let played = play(Detail::Normal).await;
+    let tally = played.journal.summary.checks;
+    assert!(tally.same_fault > 0 && tally.known_failures > 0 && tally.unexpected_passes > 0, "{tally:?}");
+    let all = played.journal.checks.len();
+
+    let junit = Format::Junit.render(&played.journal);
+    let number = |attribute: &str| -> usize {
+        let found = regex_lite::Regex::new(&format!(r#"<testsuites .*?{attribute}="(\d+)""#)).unwrap();
+        found.captures(&junit).unwrap()[1].parse().unwrap()
+    };
+    let failures = tally.failed + played.journal.summary.flaky_failures + tally.unexpected_passes;
+    let skipped = tally.skipped + tally.same_fault + tally.known_failures;
+    assert_eq!(number("tests"), all);
+    assert_eq!(number("failures"), failures);
+    assert_eq!(number("errors"), tally.broken);
+    assert_eq!(number("skipped"), skipped);
+
+    let property = regex_lite::Regex::new(r#"name="checks" value="([^"]+)""#).unwrap();
+    let words = &property.captures(&junit).unwrap()[1];
+    let numbers = words.split(", ").map(|part| part.split(' ').next().unwrap().parse::<usize>().unwrap());
+    assert_eq!(numbers.sum::<usize>(), all, "{words}");
+    let colour = regex_lite::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
+    assert!(colour.replace_all(&played.terminal, "").contains(words), "{words}: {}", played.terminal);
+    assert!(Format::Markdown.render(&played.journal).contains(words), "{words}");
+
+    let summary = |json: &str| -> serde_json::Value { serde_json::from_str(json).unwrap() };
+    let json = summary(&Format::Json.render(&played.journal));
+    let stream = String::from_utf8(played.stream.lock().unwrap().clone()).unwrap();
+    let stream = summary(stream.lines().last().unwrap());
+    assert_eq!(json["summary"]["checks"], serde_json::to_value(tally).unwrap());
+    assert_eq!(stream["summary"]["checks"], json["summary"]["checks"]);
+}
+
 #[tokio::test]
 async fn secrets_appear_nowhere() {
     let played = play(Detail::Full).await;

@@ -53,6 +53,22 @@ check! {
 }
 
 check! {
+    /// Shows the fault of another check again.
+    FAILS_AGAIN {
+        id: "controller/create-volume/repeated",
+        title: "CreateVolume can be repeated",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+        duplicate_of: "controller/create-volume/answers",
+    }
+    async |cx| {
+        let request = v1::CreateVolumeRequest { name: "fixed-3".into(), ..Default::default() };
+        cx.call_as_it_is(request).await.must("make a volume")?;
+        Ok(())
+    }
+}
+
+check! {
     /// Warns.
     WARNS {
         id: "identity/get-plugin-info/recommended",
@@ -192,6 +208,7 @@ pub(crate) const SUITE: Suite = Suite {
         &PASSES,
         &FAILS,
         &KEEPS_SECRETS,
+        &FAILS_AGAIN,
         &WARNS,
         &SKIPS,
         &BROKEN,

@@ -69,14 +69,15 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
 }
 
 /// Defects in the handling of mounts after a driver was killed, each with the check that finds it and the rule.
-const AFTER_RESTART: [(Defect, &str, &str); 2] = [
+const AFTER_RESTART: [(Defect, &str, &str); 3] = [
     (Defect::ForgetsPublications, "restart/in-use", "NODE-UNPUBLISH-002"),
+    (Defect::UnmountsAtStart, "data/sequences/driver-killed", "NODE-PUBLISH-027"),
     (Defect::TrustsRecords, "restart/reboot", "RESTART-003"),
 ];
 
-/// The check fails under the mildest profile, by this rule: its evidence is certain.
+/// The check fails under the mildest profile, by this rule: its evidence is certain. The driver is a process, as it is for users.
 fn fails_after_restart(defect: Defect, check: &str, rule: &str) -> Result<(), Failed> {
-    let Some(played) = bench::play(Backend::Images, Some(defect), |id| id == check)? else { return Ok(()) };
+    let Some(played) = bench::play_in_child(Backend::Images, Some(defect), check)? else { return Ok(()) };
     let reports = played.by_label();
     let outcome = &reports.get(check).ok_or("it was not run")?.outcome;
     match outcome {
@@ -103,7 +104,7 @@ fn is_not_blamed(defect: Defect, check: &str) -> Result<(), Failed> {
 /// an unfinished copy for a whole one, the failure shows that kill.
 fn is_killed_before_a_change(defect: Option<Defect>) -> Result<(), Failed> {
     let check = "data/sequences/driver-killed";
-    let Some(played) = bench::play_in_child(defect, check)? else { return Ok(()) };
+    let Some(played) = bench::play_in_watched_child(defect, check)? else { return Ok(()) };
     let story = played.stories_of(check).join("\n");
     if defect.is_none() {
         return match on_a_right_driver(&played.outcomes_of(check)) {
