@@ -96,7 +96,7 @@ impl Database {
             begun: self.begun,
             transactions: kill_after.map_or(0, |_| TRANSACTIONS_MAX),
         };
-        // The database goes on until its input is closed, and so until the end of this function.
+        // The process ends when its input is closed, which is kept open until the end of this function.
         let (mut child, _input, output) = spawn(ARGUMENT, &order).map_err(cannot_start)?;
         let mut events = BufReader::new(output);
         let mut result = Ok(());
@@ -147,12 +147,35 @@ impl Database {
     fn judged(&self, Failure { kind, text }: Failure) -> DatabaseError {
         match kind {
             Kind::Damaged => DatabaseError::Lost(text),
+            // No other process can have locked a new database.
+            Kind::Locked | Kind::ReadOnly | Kind::Rejected if self.is_new => DatabaseError::Unsupported(text),
             Kind::Full | Kind::Locked | Kind::Unable => DatabaseError::Unjudged(text),
-            Kind::ReadOnly | Kind::Rejected if self.is_new => DatabaseError::Unsupported(text),
             Kind::ReadOnly => {
                 DatabaseError::Failed(format!("the volume was writable, and is not any more: {text}"))
             }
             Kind::Rejected => DatabaseError::Failed(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_is_blamed_only_once_a_database_worked() {
+        let mut database = Database::new(1);
+        let text = "failed to open the database";
+        let judged = |database: &Database, kind| database.judged(Failure { kind, text: text.to_owned() });
+        for kind in [Kind::Locked, Kind::ReadOnly, Kind::Rejected] {
+            assert_eq!(judged(&database, kind), DatabaseError::Unsupported(text.to_owned()));
+        }
+        database.is_new = false;
+        assert_eq!(judged(&database, Kind::Rejected), DatabaseError::Failed(text.to_owned()));
+        assert!(matches!(judged(&database, Kind::ReadOnly), DatabaseError::Failed(_)));
+        for kind in [Kind::Locked, Kind::Full, Kind::Unable] {
+            assert_eq!(judged(&database, kind), DatabaseError::Unjudged(text.to_owned()));
+        }
+        assert_eq!(judged(&database, Kind::Damaged), DatabaseError::Lost(text.to_owned()));
     }
 }

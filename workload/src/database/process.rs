@@ -42,7 +42,7 @@ const TABLES: &str = "CREATE TABLE head (last INTEGER NOT NULL);
     CREATE INDEX entries_by_name ON entries (name);
     INSERT INTO head (last) VALUES (0);";
 
-/// What the process has to do.
+/// The database and the number of transactions to commit.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     /// The path at which the volume is published.
