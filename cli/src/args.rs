@@ -389,6 +389,10 @@ pub(crate) struct E2eArgs {
     /// look like a template that was not filled in
     #[arg(long)]
     pub(crate) strict_definition: bool,
+    /// About the time for which the tests of the suite sqlite kill a database on an idle machine: the number of kills changes in
+    /// proportion, and is 8 with one minute [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) budget: Option<Duration>,
     /// Directory that kubelet has its paths in [default: a new temporary one; with --node-access /var/lib/kubelet]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) kubelet_dir: Option<PathBuf>,

@@ -24,7 +24,7 @@ use csi_suite_e2e::view::{SkippedBy, Unmet, View};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
-use crate::args::{ClusterArgs, ClusterKind, E2eArgs, OutputFormat, PathArgs, RunArgs, Terms};
+use crate::args::{ClusterArgs, ClusterKind, E2eArgs, EffortArgs, OutputFormat, PathArgs, RunArgs, Terms};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::list::json;
@@ -120,14 +120,15 @@ fn for_kube_alone(args: &ClusterArgs) -> Result<(), Error> {
 
 /// The same as arguments of a run, with kubelet's paths.
 fn run_args(args: E2eArgs) -> RunArgs {
-    let E2eArgs { target, course, limits, output, kubelet_dir, .. } = args;
+    let E2eArgs { target, course, limits, output, kubelet_dir, budget, .. } = args;
     let paths = PathArgs {
         mount_dir: kubelet_dir.clone(),
         staging_dir: kubelet_dir,
         path_layout: Some(PathLayout::Kubelet),
         ..PathArgs::default()
     };
-    let (volumes, selection, effort) = Default::default();
+    let (volumes, selection) = Default::default();
+    let effort = EffortArgs { budget, ..EffortArgs::default() };
     RunArgs { target, volumes, paths, selection, course, effort, limits, output }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod beside;
 pub mod checker;
+pub mod database;
 pub mod elsewhere;
 mod files;
 pub mod layout;
@@ -26,6 +27,8 @@ use std::time::Duration;
 use csi_harness::resources::cleanup::Cleanup;
 use csi_harness::resources::workload::new_run;
 use csi_proto::lock::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
@@ -57,17 +60,24 @@ const KILL_LIMIT: Duration = Duration::from_secs(2);
 /// Whether the program becomes a workload when it is asked to.
 static CAN_BECOME_ONE: AtomicBool = AtomicBool::new(false);
 
-/// Becomes a workload if the arguments of the program ask for one, and returns true when that has ended. A program that starts workloads
+/// Becomes a workload or a database if the arguments of the program ask for one, and returns true when that has ended. A program that starts workloads
 /// calls this first.
 pub fn run_if_asked() -> bool {
     CAN_BECOME_ONE.store(true, Ordering::Relaxed);
     let mut arguments = std::env::args().skip(1);
-    if arguments.next().as_deref() != Some(ARGUMENT) {
-        return false;
-    }
+    let run = match arguments.next().as_deref() {
+        Some(ARGUMENT) => process::run,
+        Some(database::ARGUMENT) => database::run,
+        _ => return false,
+    };
     // An error means that the reader of the report is gone.
-    let _ = process::run(&arguments.next().unwrap_or_default());
+    let _ = run(&arguments.next().unwrap_or_default());
     true
+}
+
+/// Returns true if the program becomes a workload when it is asked to.
+fn can_become_one() -> bool {
+    CAN_BECOME_ONE.load(Ordering::Relaxed)
 }
 
 /// The monotonic clock by which records are timed, in microseconds.
@@ -176,7 +186,7 @@ impl Workload {
         last: u32,
         has_other_data: bool,
     ) -> Result<Workload, StartError> {
-        if !CAN_BECOME_ONE.load(Ordering::Relaxed) {
+        if !can_become_one() {
             return Err(StartError::NotPrepared);
         }
         let root = TempDir::with_prefix("csi-sanity-workload-").map_err(StartError::Spawn)?;
@@ -189,7 +199,7 @@ impl Workload {
             has_other_data,
             interval_us: INTERVAL.as_micros() as u64,
         };
-        let (child, input, output) = spawn(&order).map_err(StartError::Spawn)?;
+        let (child, input, output) = spawn(ARGUMENT, &order).map_err(StartError::Spawn)?;
         let process = Process { input: Some(Box::new(input)), holder: Holder::Child { child, _root: root } };
         Workload::listen_to(process, output, run, volume, None).await
     }
@@ -309,11 +319,12 @@ impl Cleanup for Workload {
     }
 }
 
-fn spawn(order: &Order) -> io::Result<(Child, ChildStdin, ChildStdout)> {
+/// Starts this program again in a mount namespace of its own, with an order for what it becomes.
+fn spawn(argument: &str, order: &impl Serialize) -> io::Result<(Child, ChildStdin, ChildStdout)> {
     let mut child = Command::new("unshare")
         .args(["--mount", "--propagation", "slave", "--"])
         .arg(std::env::current_exe()?)
-        .arg(ARGUMENT)
+        .arg(argument)
         .arg(serde_json::to_string(order)?)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -326,7 +337,7 @@ fn spawn(order: &Order) -> io::Result<(Child, ChildStdin, ChildStdout)> {
     }
 }
 
-async fn next(events: &mut BufReader<impl AsyncRead + Unpin>) -> Option<Event> {
+async fn next<E: DeserializeOwned>(events: &mut BufReader<impl AsyncRead + Unpin>) -> Option<E> {
     let mut line = String::new();
     events.take(EVENT_BYTES_MAX).read_line(&mut line).await.ok()?;
     serde_json::from_str(&line).ok()
@@ -341,7 +352,7 @@ async fn listen(
     changes: watch::Sender<u64>,
 ) {
     let mut behind_us = None;
-    while let Some(mut event) = next(&mut events).await {
+    while let Some(mut event) = next::<Event>(&mut events).await {
         if let (Some(asked_us), Some(at_us)) = (asked_us, event.at_us()) {
             let behind_us =
                 behind_us.get_or_insert_with(|| asked_us.wrapping_sub(CLOCK_STEP_US).wrapping_sub(*at_us));

@@ -104,7 +104,8 @@ pub(crate) fn run(order: &str) -> io::Result<()> {
     report(&Event::Ended)
 }
 
-fn report(event: &Event) -> io::Result<()> {
+/// Prints an event as a line.
+pub(crate) fn report(event: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(event)?;
     line.push(b'\n');
     let mut out = io::stdout().lock();
@@ -113,7 +114,8 @@ fn report(event: &Event) -> io::Result<()> {
 }
 
 fn begin(order: &Order) -> Result<(Files, Writer), String> {
-    enter(order).map_err(|error| format!("failed to make a root directory with the volume: {error}"))?;
+    enter(&order.target, &order.root)
+        .map_err(|error| format!("failed to make a root directory with the volume: {error}"))?;
     let path = seen_from_inside(&order.target);
     let layout = files::layout(&path, order.has_other_data)
         .map_err(|error| format!("failed to look at the volume: {error}"))?;
@@ -127,23 +129,24 @@ fn begin(order: &Order) -> Result<(Files, Writer), String> {
 /// The directory of the target, in the root of the process.
 const POD: &str = "pod";
 
-fn seen_from_inside(target: &Path) -> PathBuf {
+/// Returns the path of the target in the root of the process.
+pub(crate) fn seen_from_inside(target: &Path) -> PathBuf {
     Path::new("/").join(POD).join(target.file_name().unwrap_or_default())
 }
 
 /// Makes a root directory that has the volume and nothing else. The process is in its own mount namespace, to which mounts and unmounts
 /// spread from the node where the node's own mounts are shared. No other mount is kept, since one would keep the volume of somebody else
 /// busy.
-fn enter(order: &Order) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (order.target.parent(), order.target.file_name()) else {
+pub(crate) fn enter(target: &Path, root: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(io::Error::other("the target path has no parent"));
     };
-    mount("csi-sanity", &order.root, "tmpfs", MountFlags::empty(), None)?;
-    let pod = order.root.join(POD);
+    mount("csi-sanity", root, "tmpfs", MountFlags::empty(), None)?;
+    let pod = root.join(POD);
     std::fs::create_dir(&pod)?;
     mount_bind(parent, &pod)?;
-    mount_bind(&order.target, pod.join(name))?;
-    chdir(&order.root)?;
+    mount_bind(target, pod.join(name))?;
+    chdir(root)?;
     // Both directories may be one: the old root is then mounted over the new one, and can be taken away.
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;

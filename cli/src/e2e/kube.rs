@@ -161,6 +161,7 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         ("--manifest", !cluster.manifest.is_empty()),
         ("--kubernetes", cluster.kubernetes.is_some()),
         ("--default-fstype", cluster.default_fstype.is_some()),
+        ("--budget", args.budget.is_some()),
         ("--extra-create-metadata", cluster.extra_create_metadata),
         ("--expect-capability", !course.expect_capability.is_empty() && !cluster.with_sanity),
         ("--driver-log", args.output.driver_log.is_some()),

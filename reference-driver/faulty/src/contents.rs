@@ -1,7 +1,7 @@
 //! Copies of the content of volumes, which defects put back at the wrong time.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -11,6 +11,8 @@ use std::path::Path;
 const RANGE_BYTES: u64 = 256 << 10;
 /// The distance by which content is shifted, and the length of a damaged part.
 const BLOCK_BYTES: usize = 512;
+/// The bytes in which two sectors are swapped.
+const SWAPPED_IN_BYTES: usize = 64 << 10;
 
 /// The content of a volume.
 #[derive(Clone, Debug)]
@@ -100,6 +102,39 @@ impl Contents {
                 ranges.iter_mut().zip(others).take(1).for_each(|(range, other)| *range = other.clone());
             }
             _ => {}
+        }
+        self
+    }
+
+    /// These contents with one file as it is in others, or without it where they lack it.
+    pub(crate) fn with_file_of(mut self, other: &Contents, name: Option<&OsStr>) -> Contents {
+        if let (Contents::Files(files), Contents::Files(others), Some(name)) = (&mut self, other, name) {
+            files.remove(name);
+            files.extend(others.get_key_value(name).map(|(name, bytes)| (name.clone(), bytes.clone())));
+        }
+        self
+    }
+
+    pub(crate) fn without_logs(mut self) -> Contents {
+        if let Contents::Files(files) = &mut self {
+            files.retain(|name, _| !name.as_encoded_bytes().ends_with(b"-wal"));
+        }
+        self
+    }
+
+    /// These contents with two sectors swapped in every stretch of the largest file or of each range.
+    pub(crate) fn with_swapped_sectors(mut self) -> Contents {
+        let swap = |bytes: &mut Vec<u8>| {
+            for stretch in bytes.chunks_exact_mut(SWAPPED_IN_BYTES) {
+                let (first, second) = stretch.split_at_mut(BLOCK_BYTES);
+                first.swap_with_slice(&mut second[..BLOCK_BYTES]);
+            }
+        };
+        match &mut self {
+            Contents::Files(files) => {
+                files.values_mut().max_by_key(|bytes| bytes.len()).into_iter().for_each(swap)
+            }
+            Contents::Ranges(ranges) => ranges.iter_mut().for_each(|(_, bytes)| swap(bytes)),
         }
         self
     }

@@ -1,6 +1,8 @@
 //! Defects that affect the data of volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
 
 use rustix::mount::{UnmountFlags, unmount};
@@ -58,6 +60,8 @@ pub(crate) struct Data {
     /// The content of volumes when they were unpublished last, and first.
     last: BTreeMap<String, Contents>,
     first: BTreeMap<String, Contents>,
+    /// The content of published volumes when they were published.
+    at_publication: BTreeMap<String, Contents>,
     /// The content of the volume that was deleted last.
     handed_out: Option<Contents>,
 }
@@ -82,6 +86,18 @@ impl Faults {
         }
         if seen.data.damaged.remove(id) {
             change(target, Contents::damaged);
+        }
+        if self.has(Defect::DropsLastWrites)
+            && let Ok(contents) = Contents::of(Path::new(target))
+        {
+            seen.data.at_publication.insert(id.to_owned(), contents);
+        }
+        match self.defect {
+            Some(Defect::RemovesLogsAtRestage) if is_restaged => change(target, Contents::without_logs),
+            Some(Defect::SwapsSectorsAtRestage) if is_restaged => {
+                change(target, Contents::with_swapped_sectors);
+            }
+            _ => {}
         }
         let is_new_copy = is_first && seen.data.origins.contains_key(id);
         let snapshot = seen.data.origins.get(id).and_then(|origin| origin.snapshot.as_deref());
@@ -117,6 +133,10 @@ impl Faults {
         let Some((_, id)) = seen.published.iter().find(|(other, _)| other == target).cloned() else { return };
         if self.has(Defect::LosesEnd) {
             change(target, Contents::without_end);
+        }
+        if let Some(before) = seen.data.at_publication.remove(&id) {
+            let newest = newest_file(Path::new(target));
+            change(target, |contents| contents.with_file_of(&before, newest.as_deref()));
         }
         let keeps = [
             Defect::RevertsAtRestage,
@@ -193,6 +213,14 @@ impl Seen {
         let live = self.target_of(id).and_then(|target| Contents::of(Path::new(&target)).ok());
         live.or_else(|| self.data.last.get(id).cloned())
     }
+}
+
+/// Returns the name of the file that was written to last.
+fn newest_file(directory: &Path) -> Option<OsString> {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    let files = files.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let newest = files.max_by_key(|entry| entry.metadata().and_then(|found| found.modified()).ok());
+    newest.map(|entry| entry.file_name())
 }
 
 /// Changes the content of a volume. Does nothing if the volume is read-only.

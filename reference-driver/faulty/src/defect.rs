@@ -121,6 +121,13 @@ defects! {
     DeletesNameOnce = "hostpath/deletes-a-name-once";
     /// A volume that was staged before holds what was in it when it was first unpublished.
     RevertsAtRestage = "hostpath/reverts-at-restage";
+    /// When a volume is unpublished, the file that was written to last is again as it was when the volume was published, as where a cache is
+    /// dropped.
+    DropsLastWrites = "hostpath/drops-last-writes";
+    /// A volume that was staged before lacks the files whose names end in `-wal`, as where a driver takes them for leftovers.
+    RemovesLogsAtRestage = "hostpath/removes-logs-at-restage";
+    /// In the largest file of a volume that was staged before, some pairs of sectors have changed places.
+    SwapsSectorsAtRestage = "hostpath/swaps-sectors-at-restage";
     /// A volume shows what was last in a copy of it, as where both share their data.
     CopiesWriteThrough = "hostpath/copies-write-through";
     /// A copy of a volume shows what is in the volume now, as where it is a link to it.

@@ -11,6 +11,7 @@ mod snapshot;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use csi_harness::driver::MountCall;
@@ -107,6 +108,11 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     async fn start_workload(&self, pod: &str, container: &str, path: &str) -> Done<Workload>;
     /// Reads the places of a writer from a volume at a path of a running container: from its own, or from a copy of it.
     async fn read_workload(&self, pod: &str, container: &str, path: &str, writer: &Writer) -> Done<Contents>;
+    /// Returns the path on this machine of the volume at a path of a running container.
+    ///
+    /// # Errors
+    /// Skip if the volume is on another machine, or the driver mounts nothing.
+    async fn local_path(&self, pod: &str, container: &str, path: &str) -> Done<PathBuf>;
     /// Deletes a pod gracefully, or immediately and without waiting for the node.
     async fn delete_pod(&self, name: &str, force: bool) -> Done;
 
@@ -199,6 +205,8 @@ pub enum Feature {
     LimitsReadAgain,
     /// Tokens of service accounts that the driver requests.
     ServiceAccountTokens,
+    /// Pods that are processes of this machine, whose volumes other programs of csi-sanity can use.
+    LocalPods,
 }
 
 impl Feature {
@@ -218,6 +226,7 @@ impl Feature {
         Feature::ClaimHealth,
         Feature::LimitsReadAgain,
         Feature::ServiceAccountTokens,
+        Feature::LocalPods,
     ];
 
     /// Returns the capability that a driver needs for the feature.
@@ -237,7 +246,8 @@ impl Feature {
             | Feature::Snapshots
             | Feature::AttributesClasses
             | Feature::LimitsReadAgain
-            | Feature::ServiceAccountTokens => None,
+            | Feature::ServiceAccountTokens
+            | Feature::LocalPods => None,
         }
     }
 }

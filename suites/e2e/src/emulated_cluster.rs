@@ -577,6 +577,10 @@ impl Cluster for EmulatedCluster {
         read.map_err(|error| Stop::broken(format!("failed to read {path} of pod {pod}: {error}")))
     }
 
+    async fn local_path(&self, pod: &str, container: &str, path: &str) -> Done<PathBuf> {
+        self.target(pod, container, path)
+    }
+
     async fn delete_pod(&self, name: &str, force: bool) -> Done {
         self.change(|objects| {
             let Some(object) = objects.pods.get_mut(name) else { return };

@@ -30,6 +30,7 @@ mod volumes;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -79,6 +80,9 @@ const NO_HEALTH: &str = "these tests do not read what a real cluster reports abo
 /// The reason why changing limits are not tested.
 const NO_READING: &str =
     "a real cluster does not show when kubelet has read a limit again; the test runs without --cluster";
+/// The reason why no program of csi-sanity runs in a pod.
+const NO_LOCAL_PODS: &str =
+    "the image of pods in a real cluster has no SQLite; the test runs without --cluster";
 /// The reason why files of nodes and kubelet are not used.
 const NO_NODE_ACCESS: &str = "without --node-access, the tests do not touch files of nodes or kubelet";
 
@@ -321,6 +325,7 @@ impl Discovered {
                 Err(NO_HEALTH.to_owned())
             }
             Feature::LimitsReadAgain => Err(NO_READING.to_owned()),
+            Feature::LocalPods => Err(NO_LOCAL_PODS.to_owned()),
             Feature::ServiceAccountTokens => {
                 Err("kubelet passes them in every test if the CSIDriver asks for them".to_owned())
             }
@@ -505,6 +510,10 @@ impl Cluster for KubeCluster {
             0 => Ok(elsewhere::contents(&read.stdout, writer)),
             _ => Err(Stop::broken(format!("failed to read {path} in pod {pod}: {}", read.stderr.trim_end()))),
         }
+    }
+
+    async fn local_path(&self, _: &str, _: &str, _: &str) -> Done<PathBuf> {
+        Err(Stop::skip(NO_LOCAL_PODS))
     }
 
     async fn delete_pod(&self, name: &str, force: bool) -> Done {

@@ -16,6 +16,7 @@ mod snapshotmetadata;
 mod snapshotmetadata_stress;
 mod snapshottable;
 mod snapshottable_stress;
+mod sqlite;
 mod sub_path;
 mod topology;
 mod volume_expand;
@@ -68,13 +69,15 @@ pub static ALL: &[&Suite] = &[
     &allocatable_count::SUITE,
     &service_account_token::SUITE,
     &selinux_mount::DIFFERENT,
+    &sqlite::SUITE,
 ];
 
 /// Suites that e2e.test does not have for a definition: upstream has their tests for its driver in memory, or not at all.
-pub const NOT_UPSTREAMS: [&str; 5] = [
+pub const NOT_UPSTREAMS: [&str; 6] = [
     "volume-health",
     "snapshot-topology",
     "MutableCSINodeAllocatableCount",
     "CSIServiceAccountToken",
     "seLinuxMountDifferent",
+    "sqlite",
 ];

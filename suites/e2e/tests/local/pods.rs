@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use csi_harness::prelude::{CheckResult, Cx};
+use csi_harness::prelude::{CheckResult, Cx, Stop};
 use csi_suite_e2e::cluster::{
     AccessMode, Cluster as _, Container, Output, PodPhase, PodSpec, PodVolume, PvcSpec, VolumeDevice,
     VolumeMode, VolumeMount, VolumeSource,
@@ -123,6 +123,8 @@ fn what_mounts_nothing_runs_no_command() {
         claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
         local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
         assert_eq!(started(&local, "pod").await?.phase, PodPhase::Running);
+        let path = local.local_path("pod", "main", "/mnt/data").await;
+        assert!(matches!(path, Err(Stop::Skip(_))), "{path:?}");
         let skipped = exec(&local, "pod", "true").await.map(|_| ());
         local.close().await?;
         skipped

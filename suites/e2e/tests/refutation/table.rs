@@ -221,6 +221,30 @@ pub(crate) static ROWS: &[Row] = &[
         "the driver rejects the attributes",
     ),
     row(
+        Defect::DropsLastWrites,
+        "drops what was written last when a volume is unpublished, although it was made durable",
+        "sqlite/dynamic-pv-default-fs:should-keep-every-acknowledged-transaction-of-a-database-that-is-killed-with-its-pod",
+        "a volume loses what a database has committed",
+    ),
+    row(
+        Defect::RevertsAtRestage,
+        "puts back an earlier copy of a volume that is staged again",
+        "sqlite/dynamic-pv-default-fs:should-keep-every-acknowledged-transaction-of-a-database-that-is-killed-with-its-pod",
+        "a volume loses what a database has committed",
+    ),
+    row(
+        Defect::RemovesLogsAtRestage,
+        "removes files that it takes for leftovers when a volume is staged again",
+        "sqlite/dynamic-pv-default-fs:should-keep-every-acknowledged-transaction-of-a-database-that-is-killed-with-its-pod",
+        "a volume loses what a database has committed",
+    ),
+    row(
+        Defect::SwapsSectorsAtRestage,
+        "swaps sectors in a file of a volume that is staged again",
+        "sqlite/dynamic-pv-default-fs:should-keep-every-acknowledged-transaction-of-a-database-that-is-killed-with-its-pod",
+        "a volume loses what a database has committed",
+    ),
+    row(
         Defect::NegativeCapacity,
         "answers GetCapacity with less than nothing",
         "capacity/dynamic-pv-default-fs:provides-storage-capacity-information",
