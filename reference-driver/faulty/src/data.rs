@@ -93,8 +93,8 @@ impl Faults {
             seen.data.at_publication.insert(id.to_owned(), contents);
         }
         match self.defect {
-            Some(Defect::RemovesLogsAtRestage) if is_restaged => change(target, Contents::without_logs),
-            Some(Defect::SwapsSectorsAtRestage) if is_restaged => {
+            Defect::RemovesLogsAtRestage if is_restaged => change(target, Contents::without_logs),
+            Defect::SwapsSectorsAtRestage if is_restaged => {
                 change(target, Contents::with_swapped_sectors);
             }
             _ => {}
