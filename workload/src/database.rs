@@ -26,7 +26,7 @@ const STEP_LIMIT: Duration = Duration::from_secs(90);
 #[derive(Debug)]
 pub struct Database {
     seed: u64,
-    kills: fastrand::Rng,
+    rng: fastrand::Rng,
     /// True until it was opened for the first time.
     is_new: bool,
     /// The last transaction that was committed.
@@ -55,8 +55,8 @@ pub enum DatabaseError {
 impl Database {
     /// Describes a database that does not exist yet. The seed determines what it writes, and when it is killed.
     pub fn new(seed: u64) -> Database {
-        let kills = fastrand::Rng::with_seed(seed);
-        Database { seed, kills, is_new: true, acknowledged: 0, begun: 0 }
+        let rng = fastrand::Rng::with_seed(seed);
+        Database { seed, rng, is_new: true, acknowledged: 0, begun: 0 }
     }
 
     /// The last transaction that was committed.
@@ -69,7 +69,7 @@ impl Database {
     /// # Errors
     /// The database is not as it was left, or cannot go on.
     pub async fn live(&mut self, target: &Path) -> Result<(), DatabaseError> {
-        let steps = self.kills.u32(STEPS);
+        let steps = self.rng.u32(STEPS);
         self.play(target, Some(steps)).await
     }
 
