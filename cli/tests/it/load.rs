@@ -40,7 +40,7 @@ fn measurements_are_written_in_documented_fields() {
     let report: Value = serde_json::from_str(&text).unwrap();
     let names: Vec<&str> =
         report["stages"].as_array().unwrap().iter().map(|stage| stage["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["create", "ramp", "hold", "burst", "check", "delete"]);
+    assert_eq!(names, ["create", "ramp", "hold", "burst", "check", "compare", "delete"]);
     assert_eq!((&report["version"], &report["thresholds"][0]["is_met"]), (&1.into(), &true.into()));
     let documented = include_str!("../../../docs/load.md");
     let mut open = vec![&report];
