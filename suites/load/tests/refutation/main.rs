@@ -83,7 +83,7 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
     vec![
         ("create-volume-stalls", "smoke", stalling(), ["LOAD-005", "CreateVolume p99 < 1s"]),
         ("list-volumes-quadratic", "10k-volumes", many, ["LOAD-006", "ListVolumes grows with n^"]),
-        ("node-publish-refusal-keeps-file", "smoke", fast(8, 60.0), ["LOAD-003", "open file"]),
+        ("node-publish-refusal-keeps-file", "rejections", short(6), ["LOAD-003", "open file"]),
         ("delete-volume-keeps-file", "smoke", fast(8, 60.0), ["LOAD-003", "open file"]),
         ("controller-publish-hidden-limit", "256-on-a-node", short(3), ["LOAD-004", "after 200 volumes"]),
         ("create-volume-forgets-under-load", "attach-storm", short(3), ["LOAD-001", "not deleted"]),
