@@ -193,4 +193,5 @@ async fn as_root_a_mount_that_stays_is_undone_and_reported() {
     let remark = format!("unmounted \"{path}\", which the driver had left mounted after {id}");
     assert!(ran.remarks.contains(&remark), "{:?}", ran.remarks);
     assert_eq!(ran.summary.leaks, []);
+    assert_eq!(ran.summary.left_behind, [], "the directory is gone with its mount");
 }

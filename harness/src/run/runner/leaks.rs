@@ -1,9 +1,13 @@
 //! Compares what exists before a run and after it.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
 use super::{INVENTORY_LIMIT, Runner};
 use crate::client::record::CallLog;
 use crate::client::session::Session;
 use crate::resources::left_behind::LeftBehind;
+use crate::resources::resource::Resource;
 use crate::results::events::Event;
 use crate::results::outcome::Leak;
 use crate::run::inventory::{self, Inventory, Surroundings};
@@ -65,11 +69,20 @@ impl Runner<'_> {
         }
     }
 
-    /// Undoes what can be undone without the driver, and says so.
+    /// Undoes what can be undone without the driver, and says so. A directory that a mount kept from being removed is gone with it.
     pub(super) async fn unmount(&mut self, leaks: &mut Vec<Leak>, session: &Session) {
+        let points: Vec<PathBuf> = leaks.iter().map(|leak| PathBuf::from(&leak.id)).collect();
         for remark in inventory::unmount(leaks, session).await {
             self.dispatcher.emit(&Event::Remark(&remark));
         }
+        let is_left = |point: &PathBuf| leaks.iter().any(|leak| Path::new(&leak.id) == point);
+        let removed = points.into_iter().filter(|point| !is_left(point) && !point.exists());
+        let directories = removed.flat_map(|point| {
+            let made_for = [Resource::StagingDirectory(point.clone()), Resource::TargetDirectories(point)];
+            made_for.map(|directory| directory.to_string())
+        });
+        let directories: BTreeSet<String> = directories.collect();
+        self.dispatcher.summary.left_behind.retain(|left| !directories.contains(&left.what));
     }
 
     pub(super) fn inventory_session(&self) -> Session {
