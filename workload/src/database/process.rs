@@ -264,7 +264,8 @@ fn judge(order: &Order, connection: &Connection) -> Result<u32, Judged> {
     let mut check = connection.prepare(&format!("PRAGMA integrity_check({DAMAGES_MAX})"))?;
     let found = check.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
     if found != ["ok"] {
-        return Err(Judged::Damaged(format!("PRAGMA integrity_check: {}", found.join("; "))));
+        let found = found.join("; ").replace('\n', "; ");
+        return Err(Judged::Damaged(format!("PRAGMA integrity_check: {found}")));
     }
     let last: u32 = connection.query_row("SELECT last FROM head", [], |row| row.get(0))?;
     let Order { acknowledged, begun, .. } = *order;

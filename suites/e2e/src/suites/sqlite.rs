@@ -91,7 +91,7 @@ async fn keep_transactions(scene: &Scene, place: Place) -> Done {
 
 /// Decides what an error of the database says about the driver.
 fn judged(error: DatabaseError, kills: u32) -> Stop {
-    let text = format!("{error}; the database was killed {kills} times before");
+    let text = format!("at start {}: {error}", kills + 1);
     match error {
         DatabaseError::Lost(_) => Violation::new("a volume loses what a database has committed")
             .of(&IN_USE_001)
