@@ -404,7 +404,7 @@ impl Faults {
         {
             return Err(Status::unknown("a file changed while it was read"));
         }
-        let is_left = self.begin_snapshot(&seen, &name, &volume);
+        let is_left = self.begin_snapshot(&seen, &name, &volume)?;
         self.take_time(Moment::GivenUpSnapshot, &seen, &volume).await;
         if self.has(Defect::SnapshotsSourceOfCopy)
             && let Some(source) = seen.origin_of(&volume, true)

@@ -177,7 +177,7 @@ impl Faults {
     /// Returns true if the driver's records already contain the path, and adds it.
     pub(crate) fn is_recorded(&self, path: &str) -> bool {
         self.has(Defect::TrustsRecords)
-            && !self.kept.change(RECORDED_PATHS, |paths| paths.insert(path.to_owned()))
+            && self.kept.change(RECORDED_PATHS, |paths| paths.insert(path.to_owned())) == Some(false)
     }
 
     /// Removes a path from the driver's records.

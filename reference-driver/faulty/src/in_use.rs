@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use csi_proto::lock::Mutex;
 use csi_proto::v1::Snapshot;
+use tonic::Status;
 
 use crate::contents::Contents;
 use crate::data::{change, detach_mount};
@@ -424,16 +425,20 @@ impl Faults {
     }
 
     /// Notes that a snapshot is begun. Returns true if the driver takes what an earlier call has left of it for the whole snapshot.
-    pub(crate) fn begin_snapshot(&self, seen: &Seen, name: &str, volume: &str) -> bool {
+    ///
+    /// # Errors
+    /// The file system is full.
+    pub(crate) fn begin_snapshot(&self, seen: &Seen, name: &str, volume: &str) -> Result<bool, Status> {
         if !self.is_about_several_calls() {
-            return false;
+            return Ok(false);
         }
         let is_left = self.note_unfinished_with(name, seen.target_of(volume).unwrap_or_default());
-        match self.defect {
+        let is_left = is_left.ok_or_else(|| Status::resource_exhausted("the snapshot cannot be noted"))?;
+        Ok(match self.defect {
             Defect::GivenUpSnapshotIsTaken | Defect::FailedSnapshotIsTaken => is_left,
             Defect::StartTakesHalfSnapshot => self.left_at_start.contains(name),
             _ => false,
-        }
+        })
     }
 
     pub(crate) fn finish_snapshot(&self, name: &str) {
@@ -442,13 +447,13 @@ impl Faults {
         }
     }
 
-    /// Notes that something is not finished. Returns true if that was noted before.
-    pub(crate) fn note_unfinished(&self, name: &str) -> bool {
+    /// Notes that something is not finished. Returns true if that was noted before; `None` if it cannot be noted.
+    pub(crate) fn note_unfinished(&self, name: &str) -> Option<bool> {
         self.note_unfinished_with(name, String::new())
     }
 
     /// Notes something that is not finished, a snapshot with the target of its source.
-    fn note_unfinished_with(&self, name: &str, target: String) -> bool {
+    fn note_unfinished_with(&self, name: &str, target: String) -> Option<bool> {
         self.kept.change(UNFINISHED, |lines| {
             let is_left = remove_named(lines, name);
             lines.insert(format!("{name}{SEPARATOR}{target}"));

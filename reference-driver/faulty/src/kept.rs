@@ -43,22 +43,24 @@ impl Kept {
         lines
     }
 
-    /// Changes the lines of a file, and returns the result of the change.
-    pub(crate) fn change<T>(&self, file: &str, change: impl FnOnce(&mut BTreeSet<String>) -> T) -> T {
+    /// Changes the lines of a file, and returns the result of the change; `None` if the file system is full, so that nothing is noted.
+    pub(crate) fn change<T>(&self, file: &str, change: impl FnOnce(&mut BTreeSet<String>) -> T) -> Option<T> {
         let _changes = self.changes.lock();
         let mut lines = self.lines(file);
         let result = change(&mut lines);
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        write(&self.directory.join(file), &text);
-        result
+        write(&self.directory.join(file), &text).then_some(result)
     }
 }
 
-/// Writes a file. Some tests fill the file system that it is in: the driver then forgets what it would note.
-fn write(file: &Path, text: &str) {
+/// Writes a file. Returns false if the file system is full, as some tests make it.
+fn write(file: &Path, text: &str) -> bool {
     match fs::write(file, text) {
-        Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
-        written => written.unwrap(),
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => false,
+        written => {
+            written.unwrap();
+            true
+        }
     }
 }
 
@@ -70,8 +72,8 @@ mod tests {
     fn lines_are_there_for_the_next_process() {
         let directory = tempfile::tempdir().unwrap();
         let kept = Kept::new(directory.path());
-        assert!(kept.change(TARGETS, |lines| lines.insert("/a b".to_owned())));
-        assert!(!kept.change(TARGETS, |lines| lines.insert("/a b".to_owned())));
+        assert_eq!(kept.change(TARGETS, |lines| lines.insert("/a b".to_owned())), Some(true));
+        assert_eq!(kept.change(TARGETS, |lines| lines.insert("/a b".to_owned())), Some(false));
         let next = Kept::new(directory.path());
         assert_eq!(next.take(TARGETS), BTreeSet::from(["/a b".to_owned()]));
         assert_eq!(next.lines(TARGETS), BTreeSet::new());
@@ -79,6 +81,6 @@ mod tests {
 
     #[test]
     fn a_full_file_system_is_no_panic() {
-        write(Path::new("/dev/full"), "a snapshot\n");
+        assert!(!write(Path::new("/dev/full"), "a snapshot\n"));
     }
 }

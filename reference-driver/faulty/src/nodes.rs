@@ -129,7 +129,7 @@ impl Faults {
         if !self.has(Defect::RebootFormatsAnew) && !self.has(Defect::RebootRejectsStaging) {
             return Ok(());
         }
-        let was_staged = self.note_unfinished(&staged(path));
+        let was_staged = self.note_unfinished(&staged(path)) == Some(true);
         let is_first = !seen.staging_paths.contains(path) && self.left_at_start.contains(&staged(path));
         match was_staged && is_first {
             true if self.has(Defect::RebootRejectsStaging) => {
