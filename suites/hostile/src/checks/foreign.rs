@@ -126,10 +126,11 @@ pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<
 }
 
 /// Returns true if a snapshot is another one than the first, by its id or its creation_time. The time proves nothing of a driver that gives another
-/// one for a repeated call.
+/// one for a repeated call, and its fractions of a second prove nothing, since drivers may report them differently.
 fn is_another(first: &v1::Snapshot, repeated: Option<&v1::Snapshot>, again: &v1::Snapshot) -> bool {
     let keeps_time = repeated.is_some_and(|repeated| repeated.creation_time == first.creation_time);
-    again.snapshot_id != first.snapshot_id || keeps_time && again.creation_time != first.creation_time
+    let seconds = |snapshot: &v1::Snapshot| snapshot.creation_time.map(|time| time.seconds);
+    again.snapshot_id != first.snapshot_id || keeps_time && seconds(again) != seconds(first)
 }
 
 check! {
