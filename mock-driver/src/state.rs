@@ -89,6 +89,8 @@ impl State {
     }
 
     pub(crate) fn add_volume(&mut self, volume: Volume) {
+        // An id is listed once, also if it is that of a volume which is being deleted.
+        self.leaving.retain(|(other, _)| other.id != volume.id);
         if let Some(allocated) = self.allocated.get_mut(volume.zone) {
             *allocated = allocated.saturating_add(volume.capacity_bytes);
         }

@@ -120,6 +120,16 @@ async fn deletion_can_go_on_in_the_background() {
 }
 
 #[tokio::test]
+async fn an_id_that_is_given_again_is_listed_once() {
+    let quirks = vec![Quirk::BackgroundDeletion, Quirk::IdsFromNames];
+    let driver = with(Config { quirks, ..Config::default() });
+    let volume_id = volume(&driver, "v").await;
+    ok(driver.delete_volume(Request::new(v1::DeleteVolumeRequest { volume_id, ..Default::default() })).await);
+    volume(&driver, "v").await;
+    assert_eq!(ok(driver.list_volumes(empty()).await).entries.len(), 1);
+}
+
+#[tokio::test]
 async fn ids_can_come_from_names_or_have_a_format() {
     let driver = quirky(Quirk::IdsFromNames);
     let volume_id = volume(&driver, "v").await;
