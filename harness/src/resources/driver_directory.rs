@@ -131,6 +131,7 @@ fn directory_of(path: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -154,15 +155,17 @@ mod tests {
         fs::write(sockets.join("csi.sock"), "").unwrap();
         let log = fs::File::create(open.join("log")).unwrap();
         let mut child = Command::new("sh")
-            .args(["-c", "read line", "driver", "--state-dir=state"])
+            .args(["-c", "echo; read line", "driver", "--state-dir=state"])
             .arg(format!("--state-dir={}", state.display()))
             .arg(format!("--endpoint=unix://{}", sockets.join("csi.sock").display()))
             .args(["--size", "1/2", "--log=/tmp"])
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
             .unwrap();
+        // The kernel shows the arguments only some time after the process has begun.
+        child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
         let found = of_process(child.id());
         drop(child.stdin.take());
         child.wait().unwrap();
