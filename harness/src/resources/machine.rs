@@ -88,7 +88,12 @@ pub(crate) fn clear_read_only_loops(before: &BTreeSet<String>) -> Option<String>
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+
+    /// Limits the wait until a device that was detached is free.
+    const DETACHED_IN: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_missing_right_explains_only_its_own_failures() {
@@ -146,9 +151,17 @@ mod tests {
         let image = tempfile::NamedTempFile::new().expect("a file");
         image.as_file().set_len(1 << 20).expect("room");
         let before = read_only_loops();
-        let device = run("losetup", &["--find", "--show", &image.path().to_string_lossy()]);
+        // Tests that run at the same time get the free device with the lowest number, and could not write to this one.
+        let device = "/dev/loop4095".to_owned();
+        run("losetup", &[&device, &image.path().to_string_lossy()]);
         run("blockdev", &["--setro", &device]);
         run("losetup", &["--detach", &device]);
+        // The kernel detaches a device when its last user has closed it, which may be another program that looks at all devices.
+        let (begun, file) = (Instant::now(), Path::new("/sys/block/loop4095/loop/backing_file"));
+        while file.exists() {
+            assert!(begun.elapsed() < DETACHED_IN, "{device} stays in use");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let cleared = clear_read_only_loops(&before);
         // Another program may have taken the device since, or the kernel has cleared the flag with the last user.
         if let Some(cleared) = cleared {
