@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_ends_together_with_the_long_one_has_waited() {
+    fn a_call_that_ends_with_the_long_one_has_waited() {
         assert_eq!(beside(100, 801).judge(), Seen::Waited);
         // The answers arrive at once, so that the one of the long call may be read last.
         assert_eq!(beside(400, 799).judge(), Seen::Waited);

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connections_that_clients_close_once_they_were_idle_are_no_leak() {
+    async fn connections_that_are_closed_when_idle_are_no_leak() {
         for (lifetime_seconds, left, is_closed) in [(90, 0, true), (90, 5, false), (3_600, 0, false)] {
             let opened = tokio::time::Instant::now();
             let held = async || match opened.elapsed().as_secs() < lifetime_seconds {
