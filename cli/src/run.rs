@@ -224,9 +224,19 @@ impl Plan {
         let checks = registry.select(&Default::default(), &config.access_types);
         let selection = selection(&registry, &Terms::default());
         let known = KnownFailing::default();
+        Plan::of_checks(args, config, crate::suites::all(), checks, (selection, known))
+    }
+
+    /// A plan of these checks, which has no shards, and demands and measures nothing beyond them.
+    fn of_checks(
+        args: &RunArgs,
+        config: Config,
+        registry: Registry,
+        checks: Vec<Planned>,
+        (selection, known): (Selection, KnownFailing),
+    ) -> Result<Plan, Error> {
         let reports = open_reports(&args.output.words)?;
         let (shard, in_turn, defined, measurements) = Default::default();
-        let registry = crate::suites::all();
         Ok(Plan {
             config,
             registry,
@@ -260,20 +270,7 @@ impl Plan {
         let filter = terms.filter(chosen)?;
         let known_failing = args.course.known_failing.as_deref();
         let plan::Plan { checks, known } = plan::Plan::new(chosen, &filter, known_failing, &config, note)?;
-        let reports = open_reports(&args.output.words)?;
-        let (shard, in_turn, defined, measurements) = Default::default();
-        Ok(Plan {
-            config,
-            registry,
-            checks,
-            selection,
-            shard,
-            known,
-            reports,
-            in_turn,
-            defined,
-            measurements,
-        })
+        Plan::of_checks(args, config, registry, checks, (selection, known))
     }
 
     /// Leaves out what falls to other shards.
