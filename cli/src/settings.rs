@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_for_the_start_goes_before_the_file() {
+    fn a_flag_for_the_start_overrides_the_file() {
         let yaml = file("endpoint: /csi.sock\ndriver-command: ./of-the-file\n");
         let path = yaml.path().to_str().unwrap();
         let commands = |more: &[&str]| {

@@ -57,7 +57,7 @@ pub enum Detail {
 
 /// The texts with the measurements of a run that measures. They may have codes for colours.
 pub struct Measurements {
-    /// Makes the lines that stand below the bar of progress, as long as the run goes on.
+    /// Makes the lines below the bar of progress, which is there until the run ends.
     pub live: Box<dyn Fn() -> String>,
     /// Makes the text that stands before failures and verdict, once the checks have ended.
     pub whole: Box<dyn Fn() -> String>,

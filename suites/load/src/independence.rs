@@ -1,8 +1,8 @@
 //! Looks whether calls on one volume wait until a call on another one has ended, as where one lock covers all volumes.
 //!
 //! While one volume is staged or published, which takes long, that step is undone for another volume, which is short. These are two RPCs,
-//! so that a driver which limits how many volumes are staged at once does not look like one with a lock. One call that is done meanwhile
-//! proves that there is no lock. Only a call that ends each time together with the long one, however late it began, has waited for it; and
+//! so that a driver which limits how many volumes are staged at once does not look like one with a lock. One call that is done before the long
+//! one ends proves that there is no lock. Only a call that ends each time together with the long one, however late it began, has waited for it; and
 //! while it waits, a call about no volume is answered again and again, so that neither the machine nor the whole driver stands still.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +77,7 @@ fn is_of_node(step: Operation) -> bool {
 }
 
 impl Load {
-    /// Publishes the volumes that stay one after the other, and if that takes long for one of them, looks whether others wait meanwhile.
+    /// Publishes the volumes that stay one after the other, and if that takes long for one of them, looks whether others wait for it.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
@@ -151,7 +151,7 @@ impl Load {
         self.judge.blame(
             Violation::new(format!("{undo} of one volume waits for {step} of another one"))
                 .of(&LOAD_007)
-                .expected("calls on other volumes are done meanwhile")
+                .expected("calls on other volumes that do not wait for it")
                 .actual(format!(
                     "each of {} times, it ended together with {step} of {}, however late it began: the last time it took {} instead of {} \
                      alone, and NodeGetInfo was answered within {} meanwhile",

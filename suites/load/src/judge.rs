@@ -65,7 +65,7 @@ pub static LOAD_007: Requirement = rule(
     "LOAD-007",
     Level::Should,
     "a call on one volume takes long",
-    "calls on other volumes are done meanwhile",
+    "calls on other volumes do not wait for it",
 );
 
 /// All of them.

@@ -50,7 +50,7 @@ pub(crate) struct Sampler {
     /// The process of the driver, unless it is this one or cannot be seen.
     process: Option<u32>,
     directory: Option<std::path::PathBuf>,
-    /// The place for what is seen, which is shown while the load goes on.
+    /// The findings of the load, which get each look at once, so that a screen shows it.
     findings: Arc<Mutex<Findings>>,
     /// Looks in each stage of constant load.
     stages: Mutex<Vec<Vec<Sample>>>,
@@ -240,8 +240,8 @@ fn clear_amount(resource: Resource) -> f64 {
     if resource.is_bytes() { ALONE_BYTES } else { ALONE_AMOUNT }
 }
 
-/// The life cycles of one kind between two looks with which a clear growth comes, if the resource grows as it did before. Of those that do
-/// not cause the growth no more are made than that.
+/// The life cycles of one kind between two looks with which a clear growth comes, if the resource grows as it did before. A kind that does
+/// not cause the growth is tried with so many as well.
 fn cycles_between_looks(growth: &Growth) -> u64 {
     if growth.resource == Resource::Memory {
         return cycles_for_memory(growth);

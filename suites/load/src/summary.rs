@@ -41,7 +41,7 @@ pub fn summary(report: &Report) -> String {
     text
 }
 
-/// The present stage and the resources of the driver, for a load that goes on.
+/// The present stage and the resources of the driver, for a screen that shows a load while it runs.
 pub fn live(report: &Report) -> String {
     let mut text = String::new();
     if let Some(stage) = report.stages.last() {

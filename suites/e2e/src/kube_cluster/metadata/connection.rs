@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ready_pod_behind_a_port_is_taken() {
+    fn a_ready_pod_behind_a_port_is_chosen() {
         let service = json!({ "spec": { "ports": [
             { "name": "other", "port": 80, "targetPort": 8080 },
             { "name": "cbt", "port": 6443, "targetPort": "cbt" },

@@ -57,7 +57,7 @@ fn of_others() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn all_goes_pods_first_but_for_what_others_have() {
+async fn pods_go_first_and_what_others_have_stays() {
     let api = cluster();
     others(&api);
     let real = with_claim(&api).await;

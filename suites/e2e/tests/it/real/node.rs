@@ -28,7 +28,7 @@ async fn nodes_are_left_alone_unless_the_user_allows_it() {
 }
 
 #[tokio::test]
-async fn a_privileged_pod_looks_and_goes_with_the_test() {
+async fn a_privileged_pod_is_deleted_with_its_test() {
     let api = cluster();
     let access = NodeAccess { kubelet_dir: "/var/lib/k0s/kubelet".to_owned(), ..NodeAccess::default() };
     let real = with_access(&api, access).await;
