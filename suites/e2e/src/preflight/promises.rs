@@ -11,7 +11,21 @@ pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding
     findings.extend(switched_off(definition, facts));
     findings.extend(metadata(definition, facts));
     findings.extend(lacked(definition, facts));
+    findings.extend(cleared(definition));
     findings
+}
+
+/// Returns a finding about mount options that a pod's mount never has. Since version 1.2, runc clears these flags of every bind mount that it
+/// makes for a container, unless the container asks for them.
+fn cleared(definition: &DriverDefinition) -> Option<Finding> {
+    let info = &definition.driver_info;
+    let mut options = info.supported_mount_option.iter().chain(&info.required_mount_option).flatten();
+    let option = options.find(|option| ["nodev", "noexec", "nosuid"].contains(&option.as_str()))?;
+    Some(Finding::warning(
+        format!("containers do not have the mount option {option}"),
+        "the definition has it in SupportedMountOption or RequiredMountOption, and runc 1.2 or newer takes it off in containers",
+        "take it out of the definition, since the test of mount options looks for it in a pod",
+    ))
 }
 
 /// A feature of a sidecar that a promise needs.

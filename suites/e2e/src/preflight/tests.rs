@@ -175,6 +175,18 @@ fn an_object_that_promises_more_than_the_definition() {
 }
 
 #[test]
+fn a_mount_option_that_containers_do_not_have() {
+    let said = |option: &str| {
+        let definition = definition(&format!("  SupportedMountOption: {{ noatime: {{}}, {option}: {{}} }}"));
+        judge(&definition, &good()).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(said("nodiratime"), Vec::<String>::new());
+    let said = said("nodev");
+    let [line] = &said[..] else { panic!("one finding: {said:#?}") };
+    assert!(line.starts_with("warning") && line.contains("do not have the mount option nodev"), "{line}");
+}
+
+#[test]
 fn an_object_that_says_what_the_driver_does_not() {
     let plugin = |facts: &mut Facts, capability| {
         facts.plugin.as_mut().unwrap().capabilities.remove(&capability);
