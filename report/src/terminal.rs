@@ -631,6 +631,7 @@ fn write_skipped(
         some.max_by_key(|(_, times)| **times)
     };
     let Some((why, times)) = commonest(true).or_else(|| commonest(false)) else { return Ok(()) };
+    let of_flags = if why.contains("--") { " that a flag can change" } else { "" };
     let checks = summary.checks();
     if summary.counts.skipped * 2 <= checks || summary.halt != Halt::None {
         return Ok(());
@@ -638,7 +639,7 @@ fn write_skipped(
     let little = format!("only {} of {} applied", checks - summary.counts.skipped, count(checks, "check"));
     writeln!(
         out,
-        "{ODD}note{ODD:#}: {little}; the most common reason, of {}: {}",
+        "{ODD}note{ODD:#}: {little}; the most common reason{of_flags}, of {}: {}",
         count(*times, "check"),
         plain(why)
     )
@@ -683,7 +684,9 @@ mod tests {
         let some = "note: only 4 of 11 checks applied; ";
         assert_eq!(
             said(7, &reasons),
-            format!("{some}the most common reason, of 2 checks: --config names no `volumes`\n")
+            format!(
+                "{some}the most common reason that a flag can change, of 2 checks: --config names no `volumes`\n"
+            )
         );
         assert_eq!(said(7, &reasons[..1]), format!("{some}the most common reason, of 5 checks: it cannot\n"));
     }
