@@ -510,7 +510,7 @@ async fn run_plan(
         let failed = |source| Error::Report { format: format.name(), source };
         streams.push(Stream::new(destination.into_writer().map_err(failed)?));
     }
-    let next = next(args, &repeat);
+    let next = next(args, &defined.definition, &repeat);
     let options = run_options(args, seed, registry, known, repeat);
     let mut runner = Runner::new(target.clone(), options, stopper.watch());
     if in_turn {
@@ -580,12 +580,13 @@ impl Reporter for InUseCases<'_> {
     }
 }
 
-/// What may come after the run.
-fn next(args: &RunArgs, repeat: &Repeat) -> Next {
+/// Advice on what to do after the run. A user with a definition has a driver already.
+fn next(args: &RunArgs, definition: &Option<PathBuf>, repeat: &Repeat) -> Next {
     let mut reports = args.output.words.report.iter().filter(|report| report.format == Format::Json);
     let report = reports.find(|report| report.path != Path::new("-"));
     let report = report.map(|report| shell_word(&report.path.to_string_lossy()));
-    Next::new(args.target.is_embedded() && args.target.mock_defect.is_empty(), repeat, report)
+    let is_first = args.target.is_embedded() && args.target.mock_defect.is_empty() && definition.is_none();
+    Next::new(is_first, repeat, report)
 }
 
 fn run_options(
