@@ -129,9 +129,9 @@ impl Inventory {
     }
 }
 
-/// Unmounts what is left at paths of this run, and strikes that out. Returns a line on each.
+/// Unmounts what is left at paths of this run, and strikes that out. Returns a line for each check that left something.
 pub(crate) async fn unmount(leaks: &mut Vec<Leak>, session: &Session) -> Vec<String> {
-    let mut remarks = Vec::new();
+    let mut unmounted: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut left = Vec::new();
     for leak in std::mem::take(leaks) {
         let point = Path::new(&leak.id);
@@ -139,14 +139,22 @@ pub(crate) async fn unmount(leaks: &mut Vec<Leak>, session: &Session) -> Vec<Str
         let is_gone = leak.kind == "mount"
             && (clear(session, point).await || !mounts::points().iter().any(|other| other == point));
         if is_gone {
-            let check = leak.check.map(|check| format!(" after {check}")).unwrap_or_default();
-            remarks.push(format!("unmounted {}, which the driver had left mounted{check}", named(&leak.id)));
+            let after = leak.check.map(|check| format!(" after {check}")).unwrap_or_default();
+            unmounted.entry(after).or_default().push(named(&leak.id));
         } else {
             left.push(leak);
         }
     }
     *leaks = left;
-    remarks
+    unmounted.iter().map(|(after, paths)| unmounted_after(after, paths)).collect()
+}
+
+fn unmounted_after(after: &str, paths: &[String]) -> String {
+    let which = match paths {
+        [first, rest @ ..] if rest.len() > 1 => format!("{} paths, such as {first}", paths.len()),
+        few => few.join(" and "),
+    };
+    format!("unmounted {which}, which the driver had left mounted{after}")
 }
 
 async fn clear(session: &Session, point: &Path) -> bool {
@@ -314,4 +322,21 @@ fn mounts(session: &Session) -> Vec<String> {
     let roots: Vec<_> = nodes.filter(|paths| paths.commands().is_none()).flat_map(Paths::roots).collect();
     let ours = |point: &PathBuf| roots.iter().any(|root| point.starts_with(root));
     mounts::points().into_iter().filter(ours).map(|point| point.to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unmounted_after;
+
+    #[test]
+    fn many_mounts_are_one_line() {
+        let paths = |count: usize| (1..=count).map(|n| format!("/m/{n}")).collect::<Vec<_>>();
+        let said = |count| unmounted_after(" after a/check", &paths(count));
+        assert_eq!(said(1), "unmounted /m/1, which the driver had left mounted after a/check");
+        assert_eq!(said(2), "unmounted /m/1 and /m/2, which the driver had left mounted after a/check");
+        assert_eq!(
+            said(40),
+            "unmounted 40 paths, such as /m/1, which the driver had left mounted after a/check"
+        );
+    }
 }
