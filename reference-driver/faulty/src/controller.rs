@@ -187,7 +187,14 @@ impl Faults {
         if holder.is_some_and(|(_, now)| now == node) {
             self.detach_by_force(&*self.seen.lock().await, &id).await?;
         }
-        let done = self.driver.controller_unpublish_volume(request).await?;
+        if self.has(Defect::FailedDetachIsDone) && self.seen.lock().await.failed_detaches.contains(&id) {
+            return Ok(Response::new(ControllerUnpublishVolumeResponse {}));
+        }
+        let answer = self.driver.controller_unpublish_volume(request).await;
+        if answer.is_err() {
+            self.fail_detach(&mut *self.seen.lock().await, &id);
+        }
+        let done = answer?;
         pending.is_finished();
         self.finish_move(Move::Detach, &mut *self.seen.lock().await, &id);
         self.seen.lock().await.attached.remove(&id);

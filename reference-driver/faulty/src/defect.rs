@@ -375,6 +375,10 @@ defects! {
     ForcedDetachStaysPending = "hostpath/forced-detach-stays-pending";
     /// ControllerUnpublishVolume for a node whose workload still writes damages the volume, as where a cache is dropped.
     ForcedDetachDamages = "hostpath/forced-detach-damages-what-is-written";
+    /// A ControllerUnpublishVolume that fails for a node which has not unpublished the volume is taken for done by the next one.
+    FailedDetachIsDone = "hostpath/failed-detach-is-taken-for-done";
+    /// A ControllerUnpublishVolume that fails for a node which has not unpublished the volume empties it.
+    FailedDetachEmpties = "hostpath/failed-detach-empties";
     /// NodeUnpublishVolume on a node that the volume has left unmounts it at the targets of its new node.
     LateUnpublishUnmounts = "hostpath/late-unpublish-unmounts-elsewhere";
     /// NodeUnpublishVolume fails on a node from which the volume was detached.

@@ -97,6 +97,8 @@ pub(crate) struct Seen {
     pub(crate) attached: BTreeSet<String>,
     /// By volume id: the nodes that had the volume attached before, and the one that got it last.
     pub(crate) holders: BTreeMap<String, (BTreeSet<String>, String)>,
+    /// Volumes that were published when their detach failed.
+    pub(crate) failed_detaches: BTreeSet<String>,
     /// The inline volume that was published last.
     pub(crate) last_inline: Option<String>,
     /// The first reply of NodeGetVolumeStats, by volume id.

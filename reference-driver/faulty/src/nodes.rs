@@ -88,6 +88,14 @@ impl Faults {
         Ok(())
     }
 
+    /// Hurts or notes a volume that is still published when its detach fails.
+    pub(crate) fn fail_detach(&self, seen: &mut Seen, id: &str) {
+        self.hurt(Moment::FailedDetach, seen, id);
+        if seen.target_of(id).is_some() {
+            seen.failed_detaches.insert(id.to_owned());
+        }
+    }
+
     /// Unpublishes a volume that another node has by now in the way of the defect.
     ///
     /// # Errors

@@ -22,8 +22,8 @@ pub(super) static NODES_001: Requirement = rule(
 pub(super) static NODES_002: Requirement = rule(
     "NODES-002",
     Level::Should,
-    "a volume is detached from a node and attached to another one, and the driver is killed during a call, or puts off the detach since the \
-     first node does not answer",
+    "a volume is detached from a node and attached to another one, and the driver fails a call or is killed during one, or puts off the detach \
+     since the first node does not answer",
     "both calls succeed once they are repeated",
 )
 .relied_on_by(&[Reliance {
