@@ -375,6 +375,12 @@ defects! {
     ForcedDetachStaysPending = "hostpath/forced-detach-stays-pending";
     /// ControllerUnpublishVolume for a node whose workload still writes damages the volume, as where a cache is dropped.
     ForcedDetachDamages = "hostpath/forced-detach-damages-what-is-written";
+    /// ControllerUnpublishVolume for a node that has not unpublished the volume detaches it from all nodes.
+    ForcedDetachDetachesAll = "hostpath/forced-detach-detaches-all-nodes";
+    /// ControllerUnpublishVolume for a node that has not unpublished the volume makes writes of another node fail that has it as well.
+    ForcedDetachBreaksOther = "hostpath/forced-detach-breaks-other-node";
+    /// A volume for SINGLE_NODE_SINGLE_WRITER is kept to its node after ControllerUnpublishVolume if that has not unpublished it.
+    SingleWriterOutlivesDetach = "hostpath/single-writer-outlives-detach";
     /// A ControllerUnpublishVolume that fails for a node which has not unpublished the volume is taken for done by the next one.
     FailedDetachIsDone = "hostpath/failed-detach-is-taken-for-done";
     /// A ControllerUnpublishVolume that fails for a node which has not unpublished the volume empties it.

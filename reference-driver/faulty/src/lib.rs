@@ -99,6 +99,8 @@ pub(crate) struct Seen {
     pub(crate) holders: BTreeMap<String, (BTreeSet<String>, String)>,
     /// Volumes that were published when their detach failed.
     pub(crate) failed_detaches: BTreeSet<String>,
+    /// The node that alone may write to a volume, by volume id.
+    pub(crate) single_writers: BTreeMap<String, String>,
     /// The inline volume that was published last.
     pub(crate) last_inline: Option<String>,
     /// The first reply of NodeGetVolumeStats, by volume id.

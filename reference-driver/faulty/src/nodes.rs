@@ -5,6 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use tonic::Status;
 
 use crate::data::detach_mount;
@@ -86,6 +88,45 @@ impl Faults {
             self.hurt(Moment::ForcedDetachOfWriter, seen, id);
         }
         Ok(())
+    }
+
+    /// Hurts a volume that is detached from one of the nodes which have it published, or detaches it from all of them.
+    pub(crate) fn detach_shared(&self, seen: &Seen, request: &mut ControllerUnpublishVolumeRequest) {
+        if seen.published.iter().filter(|(_, volume)| *volume == request.volume_id).count() < 2 {
+            return;
+        }
+        self.hurt(Moment::ForcedDetachOfShared, seen, &request.volume_id);
+        if self.has(Defect::ForcedDetachDetachesAll) {
+            request.node_id.clear();
+        }
+    }
+
+    /// Notes the node that alone may write to a volume.
+    ///
+    /// # Errors
+    /// Another node is noted.
+    pub(crate) fn keep_single_writer(
+        &self,
+        seen: &mut Seen,
+        request: &ControllerPublishVolumeRequest,
+    ) -> Result<(), Status> {
+        let mode = request.volume_capability.as_ref().and_then(|capability| capability.access_mode);
+        let is_single = mode.is_some_and(|mode| mode.mode() == Mode::SingleNodeSingleWriter);
+        if !is_single || !self.has(Defect::SingleWriterOutlivesDetach) {
+            return Ok(());
+        }
+        let writer = seen.single_writers.entry(request.volume_id.clone()).or_insert(request.node_id.clone());
+        match *writer == request.node_id {
+            true => Ok(()),
+            false => Err(Status::failed_precondition("another node writes to the volume")),
+        }
+    }
+
+    /// Forgets the node that alone may write to a volume, if that has unpublished it.
+    pub(crate) fn forget_single_writer(&self, seen: &mut Seen, id: &str) {
+        if seen.target_of(id).is_none() {
+            seen.single_writers.remove(id);
+        }
     }
 
     /// Hurts or notes a volume that is still published when its detach fails.

@@ -70,7 +70,7 @@ pub(super) static NODES_005: Requirement = rule(
 pub(super) static NODES_006: Requirement = rule(
     "NODES-006",
     Level::Must,
-    "a block volume for several writers is published on two nodes",
+    "a volume for several writers is published on two nodes",
     "each of them finds what the other one has made durable",
 );
 
@@ -78,6 +78,6 @@ pub(super) static NODES_006: Requirement = rule(
 pub(super) static NODES_007: Requirement = rule(
     "NODES-007",
     Level::Must,
-    "a node unpublishes and unstages a volume that another node has, also when it was away while the volume was detached from it",
-    "the volume stays published on the other node",
+    "a volume is detached from a node while another node has it, or the first node unpublishes and unstages it then, also when it was away",
+    "the volume stays attached to the other node, and published there",
 );

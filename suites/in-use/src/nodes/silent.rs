@@ -22,6 +22,14 @@ const SILENCE: Action =
 /// The time for which is looked whether a workload can write on the node from which its volume was detached.
 const FENCE_LIMIT: Duration = Duration::from_secs(1);
 
+/// Lets the node of a workload fall silent, and moves the volume to the other node.
+async fn falls_silent(cx: &Cx, there: &Cx, user: InUse) -> CheckResult {
+    beside(SILENCE, [&user], async { Ok(()) }).await?;
+    let (mut volume, written) = user.fall_silent(SILENCE).await?;
+    move_by_force(cx, there, &mut volume).await?;
+    taken_over(cx, there, volume, &written, "a volume whose node had fallen silent").await
+}
+
 check! {
     /// kubelet and the pods of a node are gone, and its mounts are there. After six minutes, or at once with the taint out-of-service,
     /// Kubernetes detaches the volume, and the pod continues elsewhere. When the node comes back, its kubelet cleans up.
@@ -44,11 +52,34 @@ check! {
     }
     async |cx| {
         let there = other_node(cx).await?;
-        let user = InUse::begin(cx).await?;
-        beside(SILENCE, [&user], async { Ok(()) }).await?;
-        let (mut volume, written) = user.fall_silent(SILENCE).await?;
-        move_by_force(cx, &there, &mut volume).await?;
-        taken_over(cx, &there, volume, &written, "a volume whose node had fallen silent").await
+        falls_silent(cx, &there, InUse::begin(cx).await?).await
+    }
+}
+
+check! {
+    /// A driver that allows one writer (ReadWriteOncePod) has to know who that is. A lost node does not remove such a record, so that the detach
+    /// has to.
+    SINGLE_WRITER {
+        id: "nodes/silent-single-writer",
+        title: "a SINGLE_NODE_SINGLE_WRITER volume of a node that has fallen silent is published elsewhere with its data",
+        spec: [NODES_001, NODES_002, NODES_003, NODES_007, IN_USE_001, IN_USE_002],
+        needs: [
+            NODE,
+            CREATE_DELETE_VOLUME,
+            PUBLISH_UNPUBLISH_VOLUME,
+            SINGLE_NODE_MULTI_WRITER,
+            NODE_SINGLE_NODE_MULTI_WRITER,
+            TWO_NODES,
+            ROOT,
+        ],
+        refuted_by: ["hostpath/single-writer-outlives-detach"],
+        duplicate_of: "nodes/silent",
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let there = other_node(cx).await?;
+        falls_silent(cx, &there, InUse::begin_with_mode(cx, Mode::SingleNodeSingleWriter).await?).await
     }
 }
 
@@ -130,4 +161,4 @@ check! {
     }
 }
 
-pub(super) static CHECKS: &[&Check] = &[&SILENT, &STILL_WRITING, &FAILING_DETACH];
+pub(super) static CHECKS: &[&Check] = &[&SILENT, &SINGLE_WRITER, &STILL_WRITING, &FAILING_DETACH];

@@ -171,7 +171,7 @@ pub(super) fn is_still_published(user: &InUse) -> CheckResult {
     let path = &user.volume().target_path;
     ensure!(
         user.cx().sees_published(path),
-        "a volume is not published any more on the node that has it, after another node has given it back";
+        "a volume is not published any more on the node that has it, after another node was detached or has given it back";
         of: &NODES_007,
         expected: "the volume at its target path",
         actual: format!("nothing is mounted at {path}")
