@@ -403,6 +403,12 @@ defects! {
     StartKeepsHalfAttach = "hostpath/start-keeps-half-an-attach";
     /// A driver that was killed during ControllerPublishVolume makes the volume anew when it is attached next.
     StartEmptiesHalfAttached = "hostpath/start-empties-half-attached-volume";
+    /// A driver that was killed during NodePublishVolume empties the volume when it is published next.
+    StartEmptiesHalfPublished = "hostpath/start-empties-half-published-volume";
+    /// After the driver was killed during NodeStageVolume, that call is pending for ever.
+    StartKeepsHalfStaging = "hostpath/start-keeps-half-a-staging";
+    /// After the driver was killed during NodeUnstageVolume, that call is pending for ever.
+    StartKeepsHalfUnstaging = "hostpath/start-keeps-half-an-unstaging";
     /// A volume that was staged when its node was started again is formatted by the next NodeStageVolume.
     RebootFormatsAnew = "hostpath/reboot-formats-anew";
     /// NodeStageVolume fails for a volume that was staged when its node was started again.

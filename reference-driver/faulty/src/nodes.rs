@@ -19,22 +19,35 @@ use crate::{Defect, Faults, Seen};
 pub(crate) enum Move {
     Attach,
     Detach,
+    Stage,
+    Publish,
+    Unstage,
 }
 
 impl Move {
     /// The name of the call in the file of unfinished ones.
     fn unfinished(self, id: &str) -> String {
+        format!("{self:?} {id}")
+    }
+
+    /// The defect by which the call stays pending after the driver was killed during it.
+    fn keeps(self) -> Option<Defect> {
         match self {
-            Move::Attach => format!("attach {id}"),
-            Move::Detach => format!("detach {id}"),
+            Move::Attach => Some(Defect::StartKeepsHalfAttach),
+            Move::Detach => Some(Defect::StartKeepsHalfDetach),
+            Move::Stage => Some(Defect::StartKeepsHalfStaging),
+            Move::Publish => None,
+            Move::Unstage => Some(Defect::StartKeepsHalfUnstaging),
         }
     }
 
-    /// The defects of a driver that was killed during the call: it stays pending, or the volume is emptied.
-    fn defects(self) -> [Defect; 2] {
+    /// The defect by which a volume is emptied that such a call was about.
+    fn empties(self) -> Option<Defect> {
         match self {
-            Move::Attach => [Defect::StartKeepsHalfAttach, Defect::StartEmptiesHalfAttached],
-            Move::Detach => [Defect::StartKeepsHalfDetach, Defect::StartEmptiesHalfDetached],
+            Move::Attach => Some(Defect::StartEmptiesHalfAttached),
+            Move::Detach => Some(Defect::StartEmptiesHalfDetached),
+            Move::Publish => Some(Defect::StartEmptiesHalfPublished),
+            Move::Stage | Move::Unstage => None,
         }
     }
 }
@@ -50,11 +63,10 @@ impl Faults {
     /// # Errors
     /// The call was in progress when the driver was killed, and stays so.
     pub(crate) async fn begin_move(&self, call: Move, id: &str) -> Result<(), Status> {
-        let [keeps, empties] = call.defects();
-        if !self.has(keeps) && !self.has(empties) {
+        if !self.notes(call) {
             return Ok(());
         }
-        if self.has(keeps) && self.left_at_start.contains(&call.unfinished(id)) {
+        if self.has_any(call.keeps()) && self.left_at_start.contains(&call.unfinished(id)) {
             return Err(Status::aborted("the call is in progress"));
         }
         self.note_unfinished(&call.unfinished(id));
@@ -62,14 +74,28 @@ impl Faults {
         Ok(())
     }
 
-    /// Notes that a call has ended that moves a volume. A volume whose call was cut off by the end of the driver is emptied when it is attached.
+    fn notes(&self, call: Move) -> bool {
+        self.has_any(call.keeps()) || self.has_any(call.empties())
+    }
+
+    fn has_any(&self, defect: Option<Defect>) -> bool {
+        defect.is_some_and(|defect| self.has(defect))
+    }
+
+    /// Notes that a call has ended that moves a volume. A volume whose call was cut off by the end of the driver is emptied when it is attached or
+    /// published next.
     pub(crate) fn finish_move(&self, call: Move, seen: &mut Seen, id: &str) {
-        if call.defects().iter().any(|defect| self.has(*defect)) {
+        if self.notes(call) {
             self.note_finished(&call.unfinished(id));
         }
         let is_left =
-            |cut: Move| self.has(cut.defects()[1]) && self.left_at_start.contains(&cut.unfinished(id));
-        if call == Move::Attach && (is_left(Move::Attach) || is_left(Move::Detach)) {
+            |cut: Move| self.has_any(cut.empties()) && self.left_at_start.contains(&cut.unfinished(id));
+        let cut_off = match call {
+            Move::Attach => is_left(Move::Attach) || is_left(Move::Detach),
+            Move::Publish => is_left(Move::Publish),
+            Move::Detach | Move::Stage | Move::Unstage => false,
+        };
+        if cut_off {
             self.empty(seen, id);
         }
     }

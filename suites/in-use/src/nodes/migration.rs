@@ -8,7 +8,8 @@ use csi_workload::rules::{IN_USE_001, IN_USE_002};
 
 use super::rules::{NODES_002, NODES_003, NODES_006, NODES_007};
 use super::takeover::{
-    BACK, DETACH, at_other_node, detach_by_force, given_back, is_one_device, is_still_published, other_node, used_on,
+    BACK, DETACH, at_other_node, detach_by_force, given_back, is_one_device, is_still_published, other_node,
+    used_on,
 };
 use crate::beside::{Action, InUse, beside, judge_moved};
 use crate::insist::until_done;
@@ -62,7 +63,10 @@ async fn is_listed_as_attached(user: &InUse) -> CheckResult<bool> {
     let listed = cx.eventually(Settles::VolumeListed, || async {
         let names_node = |entry: &v1::list_volumes_response::Entry| {
             entry.volume.as_ref().is_some_and(|volume| volume.volume_id == user.id())
-                && entry.status.as_ref().is_some_and(|status| status.published_node_ids.contains(&user.volume().node_id))
+                && entry
+                    .status
+                    .as_ref()
+                    .is_some_and(|status| status.published_node_ids.contains(&user.volume().node_id))
         };
         Ok(cx.list_volumes().await?.iter().any(names_node).then_some(()))
     });

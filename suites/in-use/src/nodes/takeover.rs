@@ -66,13 +66,13 @@ pub(super) async fn detach_by_force(cx: &Cx, volume: &mut TrackedVolume) -> Chec
         Insisted::Rejected(refused) => Err(Stop::skip(format!(
             "the driver does not detach a volume that a silent node still has, as the specification lets it: {refused}"
         ))),
-        Insisted::NotDone(answer) => {
-            Err(Violation::new("ControllerUnpublishVolume is put off without end while a node does not answer")
-                .of(&NODES_002)
-                .expected("OK, or a code that does not promise that the call is done when it is made again")
-                .actual(answer)
-                .into())
-        }
+        Insisted::NotDone(answer) => Err(Violation::new(
+            "ControllerUnpublishVolume is put off without end while a node does not answer",
+        )
+        .of(&NODES_002)
+        .expected("OK, or a code that does not promise that the call is done when it is made again")
+        .actual(answer)
+        .into()),
     }
 }
 
