@@ -489,6 +489,14 @@ defects! {
     DowngradeStartsEmpty = "hostpath/downgrade-starts-empty";
     /// After a downgrade, the version before deletes the volumes of the next one.
     DowngradeLosesNew = "hostpath/downgrade-loses-new-volumes";
+    /// After a downgrade, the version before makes all writes to the volumes in use fail when it starts.
+    DowngradeBreaksUsed = "hostpath/downgrade-breaks-volumes-in-use";
+    /// After a downgrade, the version before mounts the volumes in use again when it starts, over the mounts of the next version.
+    DowngradeMountsAgain = "hostpath/downgrade-mounts-again";
+    /// After a downgrade, a volume of the next version is empty when the version before publishes it.
+    DowngradeEmptiesNew = "hostpath/downgrade-empties-new-volumes";
+    /// After a downgrade, DeleteVolume does nothing for volumes of the next version.
+    DowngradeDeletesNothingNew = "hostpath/downgrade-deletes-nothing-new";
     /// Each NodeUnpublishVolume leaves a mount in the directory of the driver.
     LeavesMounts = "hostpath/leaves-mounts";
     /// Each NodeStageVolume leaves a loop device.
