@@ -485,6 +485,10 @@ defects! {
     UpgradeStartsOnce = "hostpath/upgrade-starts-once";
     /// If the next version finds that the version before still runs, it deletes all volumes when it is started again.
     UpgradeDeletesBeside = "hostpath/upgrade-deletes-beside-old-version";
+    /// A node plugin of the version before does not publish volumes that the controller of the next version has made.
+    UpgradeNeedsNewNodes = "hostpath/upgrade-needs-new-nodes";
+    /// A volume that the controller of the next version has made is empty when a node plugin of the version before publishes it.
+    UpgradeEmptiesOnOldNodes = "hostpath/upgrade-empties-on-old-nodes";
     /// After a downgrade, the version before begins with an empty state, since it does not know the format of the next one.
     DowngradeStartsEmpty = "hostpath/downgrade-starts-empty";
     /// After a downgrade, the version before deletes the volumes of the next one.

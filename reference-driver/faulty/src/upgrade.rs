@@ -42,6 +42,8 @@ const GIB: i64 = 1 << 30;
 pub(crate) struct Version {
     defect: Option<Defect>,
     is_next: bool,
+    /// True for the node plugin of the version before under the controller of the next one.
+    is_beside_next: bool,
     state_dir: PathBuf,
     kept: Kept,
     /// Snapshots without data.
@@ -53,10 +55,16 @@ impl Version {
         Version {
             defect,
             is_next,
+            is_beside_next: false,
             state_dir: state_dir.to_owned(),
             kept: Kept::new(state_dir),
             hollow: Mutex::default(),
         }
+    }
+
+    /// The version before this one, for a node plugin that is not updated yet.
+    pub(crate) fn of_version_before(&self) -> Version {
+        Version { is_beside_next: true, ..Version::new(self.defect, false, &self.state_dir) }
     }
 
     pub(crate) fn defect(&self) -> Option<Defect> {
@@ -398,8 +406,14 @@ impl Altered {
         request: Request<NodePublishVolumeRequest>,
     ) -> Reply<NodePublishVolumeResponse> {
         let (id, target) = (request.get_ref().volume_id.clone(), request.get_ref().target_path.clone());
+        if self.version.is_beside_next && self.version.spoils_new(Defect::UpgradeNeedsNewNodes, &id) {
+            return Err(Status::failed_precondition("the volume has a format of a later version"));
+        }
         let done = self.inner.node_publish_volume(request).await?;
         self.version.uses(&target, true);
+        if self.version.is_beside_next && self.version.spoils_new(Defect::UpgradeEmptiesOnOldNodes, &id) {
+            change(&target, Contents::emptied);
+        }
         if self.version.spoils(Defect::UpgradeEmptiesVolumes, &id)
             || self.version.spoils_new(Defect::DowngradeEmptiesNew, &id)
         {

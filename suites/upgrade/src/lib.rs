@@ -5,6 +5,7 @@ mod first_start;
 mod given_back;
 mod in_use;
 mod known;
+mod mixed_nodes;
 mod new_objects;
 pub mod proven;
 mod repeated;
@@ -36,6 +37,7 @@ pub const SUITE: Suite = Suite {
         &new_objects::NEW_OBJECTS,
         &first_start::FIRST_START,
         &rolling::ROLLING,
+        &mixed_nodes::MIXED_NODES,
         &way_back::WAY_BACK,
         &in_use::DOWNGRADE_IN_USE,
         &used::DOWNGRADE_USED,

@@ -93,3 +93,11 @@ pub(crate) static UPGRADE_010: Requirement = rule(
     "a driver whose maker supports a downgrade is replaced by its version before",
     "that has the objects of both versions with their data, uses them as its own, and takes them back",
 );
+
+/// A rolling update of node plugins.
+pub(crate) static UPGRADE_011: Requirement = rule(
+    "UPGRADE-011",
+    Level::Must,
+    "the controller of the driver and some of its node plugins are of the next version, and others of the version before, as their maker supports",
+    "volumes of both versions can be used on nodes of both, and hold their data when they move",
+);

@@ -27,7 +27,7 @@ pub(super) const NOT_TAKEN_OVER: &str = "the driver rejects the use of the volum
 ///
 /// # Errors
 /// Skip if the driver rejects a call about the volume on each of them, or if the tests do not see it.
-pub(super) async fn other_node(cx: &Cx) -> CheckResult<Cx> {
+pub async fn other_node(cx: &Cx) -> CheckResult<Cx> {
     let mut unusable = Stop::skip("there is no other node");
     for node in (1..cx.target().nodes().len()).rev() {
         let trial = cx.scope();
