@@ -405,9 +405,9 @@ defects! {
     StartEmptiesHalfAttached = "hostpath/start-empties-half-attached-volume";
     /// A driver that was killed during NodePublishVolume empties the volume when it is published next.
     StartEmptiesHalfPublished = "hostpath/start-empties-half-published-volume";
-    /// After the driver was killed during NodeStageVolume, that call is pending for ever.
+    /// After the driver was killed during NodeStageVolume, it rejects that call as one in progress.
     StartKeepsHalfStaging = "hostpath/start-keeps-half-a-staging";
-    /// After the driver was killed during NodeUnstageVolume, that call is pending for ever.
+    /// After the driver was killed during NodeUnstageVolume, it rejects that call as one in progress.
     StartKeepsHalfUnstaging = "hostpath/start-keeps-half-an-unstaging";
     /// A volume that was staged when its node was started again is formatted by the next NodeStageVolume.
     RebootFormatsAnew = "hostpath/reboot-formats-anew";

@@ -74,6 +74,7 @@ impl Faults {
         Ok(())
     }
 
+    /// Returns true if the driver has a defect of the call, so that it notes whether the call is finished.
     fn notes(&self, call: Move) -> bool {
         self.has_any(call.keeps()) || self.has_any(call.empties())
     }

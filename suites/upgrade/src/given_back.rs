@@ -30,7 +30,7 @@ check! {
 }
 
 check! {
-    /// After an update was rolled back, the pods go that were started meanwhile.
+    /// After an update was rolled back, the pods go that were started under the next version.
     pub(super) DOWNGRADE_GIVEN_BACK {
         id: "upgrade/downgrade-given-back",
         title: "the version before takes volumes and snapshots back that the next version has published, attached and made",

@@ -126,8 +126,8 @@ async fn killed_in_step(
 }
 
 check! {
-    /// What takes a node down often takes the driver down as well, more than once, and the calls by which its volumes move are then repeated to
-    /// a driver that knows them only from its records.
+    /// A failure of a node often ends the driver as well, more than once. The calls by which volumes move are then repeated to a driver that knows
+    /// them only from its records.
     IN_EACH_CALL {
         id: "nodes/killed-in-each-call",
         title: "a volume of a silent node moves with its data when the driver is killed during each call, also when the node comes back",
@@ -174,7 +174,7 @@ check! {
         judge_moved(&written, &moved, noun).await.map_err(|stop| stop.of(&NODES_001))?;
         let is_one_device = is_one_device(&volume, &moved, cx.access());
         let user = InUse::resume(used, moved, &written).await?;
-        // Where each node has the disk for itself, an unmount writes to it, and whether the driver fences the node is left open.
+        // If each node has the disk for itself, an unmount writes to it, and CSI does not require that the driver fences the node.
         if is_one_device {
             let back = async {
                 for step in [Operation::NodeUnpublishVolume, Operation::NodeUnstageVolume] {

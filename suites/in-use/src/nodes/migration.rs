@@ -97,7 +97,7 @@ check! {
             expected: format!("{:?} in published_node_ids", user.volume().node_id),
             actual: "not there until time-limits: settle-ms had passed"
         );
-        // Where each node has the disk for itself, an unmount writes to it, and whether the driver fences the node is left open.
+        // If each node has the disk for itself, an unmount writes to it, and CSI does not require that the driver fences the node.
         if is_one_device(&source, user.volume(), cx.access()) {
             let situation = "on a node that comes back while another one uses the volume";
             beside(BACK, [&user], given_back(cx, &mut source, &NODES_003, situation)).await?;

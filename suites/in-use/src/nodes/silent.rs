@@ -12,7 +12,8 @@ use csi_workload::rules::{IN_USE_001, IN_USE_002};
 
 use super::rules::{NODES_001, NODES_002, NODES_003, NODES_007};
 use super::takeover::{
-    DETACH, NOT_TAKEN_OVER, at_other_node, attach_elsewhere, move_by_force, other_node, taken_over, used_on,
+    DETACH, NOT_TAKEN_OVER, at_other_node, attach_elsewhere, move_by_force, other_node, used_elsewhere,
+    used_on,
 };
 use crate::beside::{Action, InUse, beside, judge_moved};
 use crate::insist::{fail_in_turn, until_done};
@@ -27,7 +28,7 @@ async fn falls_silent(cx: &Cx, there: &Cx, user: InUse) -> CheckResult {
     beside(SILENCE, [&user], async { Ok(()) }).await?;
     let (mut volume, written) = user.fall_silent(SILENCE).await?;
     move_by_force(cx, there, &mut volume).await?;
-    taken_over(cx, there, volume, &written, "a volume whose node had fallen silent").await
+    used_elsewhere(cx, there, volume, &written, "a volume whose node had fallen silent").await
 }
 
 check! {
@@ -157,7 +158,7 @@ check! {
         let situation = format!("after ControllerUnpublishVolume has failed {failed_count} times");
         until_done(cx, DETACH, &detach, &NODES_002, &situation).await?;
         attach_elsewhere(&there, &volume, &situation).await?;
-        taken_over(cx, &there, volume, &written, "a volume whose detach had failed").await
+        used_elsewhere(cx, &there, volume, &written, "a volume whose detach had failed").await
     }
 }
 

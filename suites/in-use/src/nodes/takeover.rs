@@ -103,7 +103,7 @@ pub(super) async fn move_by_force(cx: &Cx, there: &Cx, volume: &mut TrackedVolum
 ///
 /// # Errors
 /// A violation if data are missing, or if the first node hurts the other one; skip if the driver rejects the use on the other node.
-pub(super) async fn taken_over(
+pub(super) async fn used_elsewhere(
     cx: &Cx,
     there: &Cx,
     mut volume: TrackedVolume,
