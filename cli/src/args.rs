@@ -747,6 +747,10 @@ pub(crate) struct TargetArgs {
     /// version by the other
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub(crate) next_driver_command: Option<String>,
+    /// Shell command that starts the driver in the middle of a rolling update: the controller and all nodes but the first one are of the
+    /// next version
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
+    pub(crate) mixed_driver_command: Option<String>,
     /// The present version can be started on what the next version has stored: the suite upgrade also goes back
     #[arg(long)]
     pub(crate) downgrade: bool,

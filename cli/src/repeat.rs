@@ -47,6 +47,7 @@ const OWN: &[&str] = &[
     "node_endpoint",
     "driver_command",
     "next_driver_command",
+    "mixed_driver_command",
     "restart_command",
     "driver_pid",
     "state_dir",

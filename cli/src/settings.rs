@@ -83,10 +83,12 @@ fn target(config: &mut Config, args: &TargetArgs) -> Result<(), Error> {
         config.driver_command = args.driver_command.clone();
         config.restart_command = args.restart_command.clone();
         if config.driver_command.is_none() {
-            (config.next_driver_command, config.downgrade) = (None, false);
+            (config.next_driver_command, config.mixed_driver_command) = (None, None);
+            config.downgrade = false;
         }
     }
     replace(&mut config.next_driver_command, &args.next_driver_command.clone().map(Some));
+    replace(&mut config.mixed_driver_command, &args.mixed_driver_command.clone().map(Some));
     config.downgrade |= args.downgrade;
     replace(&mut config.driver_pid, &args.driver_pid.map(Some));
     replace(&mut config.state_dir, &args.state_dir.clone().map(Some));
@@ -394,6 +396,7 @@ mod tests {
         for (flags, missing) in [
             (&["--next-driver-command", "b"][..], "driver-command"),
             (&["--driver-command", "a", "--downgrade"][..], "next-driver-command"),
+            (&["--driver-command", "a", "--mixed-driver-command", "b"][..], "next-driver-command"),
         ] {
             let error = read(&[&["--endpoint", "/csi.sock"], flags].concat()).unwrap_err();
             assert!(error.contains(missing), "{error}");

@@ -46,6 +46,9 @@ pub struct Config {
     /// Shell command that starts the next version of the driver, with the state and at the endpoint of the present one. The suite `upgrade`
     /// replaces one by the other.
     pub next_driver_command: Option<String>,
+    /// Shell command that starts the driver in the middle of a rolling update, with the same state and endpoints: the controller of the next
+    /// version, the plugin of the first node of the present version, and those of the other nodes of the next one.
+    pub mixed_driver_command: Option<String>,
     /// True if the present version can be started on what the next one has stored, so that the suite `upgrade` goes back.
     pub downgrade: bool,
     /// Command that ends and starts a driver which runs elsewhere; it gets `kill`, `stop` or `start` as its argument.
@@ -165,6 +168,7 @@ impl Default for Config {
             nodes: Vec::new(),
             driver_command: None,
             next_driver_command: None,
+            mixed_driver_command: None,
             downgrade: false,
             restart_command: None,
             driver_pid: None,
@@ -240,6 +244,12 @@ impl Config {
         if self.next_driver_command.is_some() && self.driver_command.is_none() {
             return Err(
                 "next-driver-command needs driver-command, which starts the version before it".to_owned()
+            );
+        }
+        if self.mixed_driver_command.is_some() && self.next_driver_command.is_none() {
+            return Err(
+                "mixed-driver-command needs next-driver-command, which starts the next version alone"
+                    .to_owned(),
             );
         }
         if self.downgrade && self.next_driver_command.is_none() {
@@ -882,6 +892,8 @@ pub enum Setting {
     BackendProxy,
     /// `--next-driver-command`
     NextDriverCommand,
+    /// `--mixed-driver-command`
+    MixedDriverCommand,
     /// `--downgrade`
     Downgrade,
 }
@@ -900,6 +912,7 @@ impl Setting {
             Setting::Faults => "faults of --config",
             Setting::BackendProxy => "--backend-proxy",
             Setting::NextDriverCommand => "--next-driver-command",
+            Setting::MixedDriverCommand => "--mixed-driver-command",
             Setting::Downgrade => "--downgrade",
         }
     }
@@ -916,6 +929,7 @@ impl Setting {
             Setting::Faults => !config.faults.is_empty(),
             Setting::BackendProxy => !config.backend_proxies.is_empty(),
             Setting::NextDriverCommand => config.next_driver_command.is_some(),
+            Setting::MixedDriverCommand => config.mixed_driver_command.is_some(),
             Setting::Downgrade => config.downgrade,
         }
     }

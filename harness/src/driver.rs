@@ -86,7 +86,7 @@ enum Host {
     InProcess(InProcess),
 }
 
-/// The two programs that can run as the driver where the user has named a next one.
+/// The programs that can run as the driver where the user has named a next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// The program of `--driver-command`.
@@ -94,6 +94,8 @@ pub enum Version {
     Present,
     /// The program of `--next-driver-command`.
     Next,
+    /// The program of `--mixed-driver-command`: node plugins of both versions under the controller of the next one.
+    Mixed,
 }
 
 /// The end of a driver.
@@ -151,8 +153,10 @@ impl Driver {
         let limit = config.time_limits.restart_command();
         match (&config.driver_command, &config.restart_command) {
             (Some(command), _) => {
-                let next = config.next_driver_command.as_deref();
-                Some(Driver::child_with_next(command, next, config.endpoint.as_deref(), log))
+                let next = config.next_driver_command.as_deref().map(|next| (Version::Next, next));
+                let mixed = config.mixed_driver_command.as_deref().map(|mixed| (Version::Mixed, mixed));
+                let others: Vec<_> = next.into_iter().chain(mixed).collect();
+                Some(Driver::child_with_versions(command, &others, config.endpoint.as_deref(), log))
             }
             (None, Some(command)) => Some(Driver::elsewhere(command.clone(), limit)),
             (None, None) => None,
@@ -162,17 +166,17 @@ impl Driver {
     /// A driver that a shell command starts, in a process group of its own. The variable `CSI_ENDPOINT` gives it the
     /// address to listen at (PROTO-CONN-004).
     pub fn child(command: &str, endpoint: Option<&str>, log: Option<DriverLog>) -> Driver {
-        Driver::child_with_next(command, None, endpoint, log)
+        Driver::child_with_versions(command, &[], endpoint, log)
     }
 
-    /// A driver as of [`Driver::child`], with the command that starts its next version, if there is one.
-    pub fn child_with_next(
+    /// A driver as of [`Driver::child`], with the commands that start its other versions.
+    pub fn child_with_versions(
         command: &str,
-        next: Option<&str>,
+        others: &[(Version, &str)],
         endpoint: Option<&str>,
         log: Option<DriverLog>,
     ) -> Driver {
-        Driver::new(Host::Child(Child::new(command, next, endpoint, log)), true)
+        Driver::new(Host::Child(Child::new(command, others, endpoint, log)), true)
     }
 
     /// A driver that runs already, and that a command ends and starts: called with one argument, `kill`, `stop` or
@@ -244,6 +248,7 @@ impl Driver {
             self.note(match version {
                 Version::Present => "the present version of the driver is chosen",
                 Version::Next => "the next version of the driver is chosen",
+                Version::Mixed => "the driver with node plugins of both versions is chosen",
             });
         }
     }

@@ -172,12 +172,13 @@ fn name(version: Version) -> &'static str {
     match version {
         Version::Present => "the driver is replaced by its present version",
         Version::Next => "the driver is replaced by its next version",
+        Version::Mixed => "the driver is updated, except for the plugin of the first node",
     }
 }
 
 fn other(version: Version) -> Version {
     match version {
         Version::Present => Version::Next,
-        Version::Next => Version::Present,
+        Version::Next | Version::Mixed => Version::Present,
     }
 }

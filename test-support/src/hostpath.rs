@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use csi_faulty_driver::Defect;
-use csi_harness::driver::{Driver, Supervisor};
+use csi_harness::driver::{Driver, Supervisor, Version};
 use csi_harness::resources::mounts;
 use csi_hostpath_driver::args::Args;
 use csi_hostpath_driver::{Config, HostpathDriver, StartError};
@@ -55,25 +55,34 @@ pub const ARGUMENTS: &str = "SERVE_HOSTPATH";
 
 /// Returns a driver as [`driver`] does, in a process of its own, for which the test program starts itself once more.
 pub fn child(root: &Path, flags: &[&str], defect: Option<Defect>) -> std::io::Result<Driver> {
-    Ok(Driver::child(&command(root, flags, defect, false)?, None, None))
+    Ok(Driver::child(&command(root, flags, defect, None)?, None, None))
 }
 
-/// Returns a driver as [`child`] does, with a next version, which is the same program and knows that it is the next one.
+/// Returns a driver as [`child`] does, with a next version, which is the same program and knows that it is the next one, and with node plugins
+/// of both.
 pub fn child_with_next_version(
     root: &Path,
     flags: &[&str],
     defect: Option<Defect>,
 ) -> std::io::Result<Driver> {
-    let (present, next) = (command(root, flags, defect, false)?, command(root, flags, defect, true)?);
-    Ok(Driver::child_with_next(&present, Some(&next), None, None))
+    let present = command(root, flags, defect, None)?;
+    let next = command(root, flags, defect, Some(csi_faulty_driver::NEXT_VERSION))?;
+    let mixed = command(root, flags, defect, Some(csi_faulty_driver::MIXED_VERSIONS))?;
+    let others = [(Version::Next, next.as_str()), (Version::Mixed, mixed.as_str())];
+    Ok(Driver::child_with_versions(&present, &others, None, None))
 }
 
 /// The shell command that starts a driver in a process of its own.
-fn command(root: &Path, flags: &[&str], defect: Option<Defect>, is_next: bool) -> std::io::Result<String> {
+fn command(
+    root: &Path,
+    flags: &[&str],
+    defect: Option<Defect>,
+    version: Option<&str>,
+) -> std::io::Result<String> {
     let program = std::env::current_exe()?;
     let (place, endpoint) = (root.display(), endpoint(root));
     let defect = defect.map_or_else(String::new, |defect| format!("--defect={} ", defect.id()));
-    let version = if is_next { format!("{} ", csi_faulty_driver::NEXT_VERSION) } else { String::new() };
+    let version = version.map_or_else(String::new, |flag| format!("{flag} "));
     let own = format!("--nodeid=node1 --statedir={place}/state --endpoint={endpoint}");
     let (program, flags) = (program.display(), flags.join(" "));
     // A driver that cannot start panics, and to print where takes longer than a test that starts two waits.

@@ -153,6 +153,7 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         ("--config", target.config.is_some() && !cluster.with_sanity),
         ("--driver-command", target.driver_command.is_some()),
         ("--next-driver-command", target.next_driver_command.is_some()),
+        ("--mixed-driver-command", target.mixed_driver_command.is_some()),
         ("--downgrade", target.downgrade),
         ("--restart-command", target.restart_command.is_some()),
         ("--mock-defect", !target.mock_defect.is_empty()),

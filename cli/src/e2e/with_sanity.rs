@@ -89,7 +89,8 @@ impl Reached {
         let mut config = settings::config(args)?;
         // A file may have them for a driver beside this program.
         (config.driver_command, config.restart_command) = (None, None);
-        (config.next_driver_command, config.downgrade) = (None, false);
+        (config.next_driver_command, config.mixed_driver_command) = (None, None);
+        config.downgrade = false;
         config.logbook = true;
         let place = |pod: &Pod| {
             (format!("unix://{}", pod.endpoint()), format!("{} of {cluster}", pod.sidecar.place()))

@@ -29,8 +29,8 @@ const GROUP_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Child {
     command: String,
-    /// Starts the next version of the driver.
-    next: Option<String>,
+    /// The commands that start the other versions of the driver.
+    others: Vec<(Version, String)>,
     version: Mutex<Version>,
     /// The value of `CSI_ENDPOINT` for the driver.
     endpoint: Option<String>,
@@ -137,13 +137,13 @@ struct Running {
 impl Child {
     pub(super) fn new(
         command: &str,
-        next: Option<&str>,
+        others: &[(Version, &str)],
         endpoint: Option<&str>,
         log: Option<DriverLog>,
     ) -> Child {
         Child {
             command: command.to_owned(),
-            next: next.map(str::to_owned),
+            others: others.iter().map(|(version, command)| (*version, (*command).to_owned())).collect(),
             version: Mutex::default(),
             endpoint: endpoint.and_then(listen_address),
             log,
@@ -155,7 +155,7 @@ impl Child {
     }
 
     pub(super) fn has_next(&self) -> bool {
-        self.next.is_some()
+        self.others.iter().any(|(version, _)| *version == Version::Next)
     }
 
     pub(super) fn version(&self) -> Version {
@@ -168,10 +168,9 @@ impl Child {
     }
 
     fn chosen_command(&self) -> &str {
-        match (self.version(), &self.next) {
-            (Version::Next, Some(next)) => next,
-            _ => &self.command,
-        }
+        let chosen = self.version();
+        let other = self.others.iter().find(|(version, _)| *version == chosen);
+        other.map_or(&self.command, |(_, command)| command)
     }
 
     pub(super) fn supervise(&self, supervisor: Option<Supervisor>) {

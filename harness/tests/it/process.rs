@@ -105,11 +105,16 @@ async fn each_start_is_of_the_chosen_version() {
     let directory = tempfile::tempdir().expect("a directory");
     let line = |name: &str| directory.path().join(name);
     let command = |name: &str| format!("echo {name} >>'{}'; exec sleep 1000", line(name).display());
-    let driver = Driver::child_with_next(&command("present"), Some(&command("next")), None, None);
+    let (next, mixed) = (command("next"), command("mixed"));
+    let others = [(Version::Next, next.as_str()), (Version::Mixed, mixed.as_str())];
+    let driver = Driver::child_with_versions(&command("present"), &others, None, None);
     assert!(driver.has_next_version());
-    for (version, name) in
-        [(Version::Present, "present"), (Version::Next, "next"), (Version::Present, "present")]
-    {
+    for (version, name) in [
+        (Version::Present, "present"),
+        (Version::Mixed, "mixed"),
+        (Version::Next, "next"),
+        (Version::Present, "present"),
+    ] {
         driver.choose(version);
         let _ = std::fs::remove_file(line(name));
         driver.start().await.expect("it starts");

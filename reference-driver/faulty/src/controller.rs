@@ -166,7 +166,7 @@ impl Faults {
 
     pub(crate) async fn controller_unpublish_volume(
         &self,
-        request: Request<ControllerUnpublishVolumeRequest>,
+        mut request: Request<ControllerUnpublishVolumeRequest>,
     ) -> Reply<ControllerUnpublishVolumeResponse> {
         let (id, node) = (request.get_ref().volume_id.clone(), request.get_ref().node_id.clone());
         let mut pending = self.detach_is_pending(&id);
@@ -187,10 +187,19 @@ impl Faults {
         if holder.is_some_and(|(_, now)| now == node) {
             self.detach_by_force(&*self.seen.lock().await, &id).await?;
         }
-        let done = self.driver.controller_unpublish_volume(request).await?;
+        self.detach_shared(&*self.seen.lock().await, request.get_mut());
+        if self.has(Defect::FailedDetachIsDone) && self.seen.lock().await.failed_detaches.contains(&id) {
+            return Ok(Response::new(ControllerUnpublishVolumeResponse {}));
+        }
+        let answer = self.driver.controller_unpublish_volume(request).await;
+        if answer.is_err() {
+            self.fail_detach(&mut *self.seen.lock().await, &id);
+        }
+        let done = answer?;
         pending.is_finished();
         self.finish_move(Move::Detach, &mut *self.seen.lock().await, &id);
         self.seen.lock().await.attached.remove(&id);
+        self.forget_single_writer(&mut *self.seen.lock().await, &id);
         if self.has(Defect::WipesAtDetach) {
             self.empty(&mut *self.seen.lock().await, &id);
         }
@@ -353,6 +362,7 @@ impl Faults {
         let message = request.get_mut();
         message.volume_capability.iter_mut().for_each(|capability| self.alter_capability(capability));
         message.readonly &= !self.has(Defect::AttachesForWriting);
+        self.keep_single_writer(&mut *self.seen.lock().await, message)?;
         let (id, node) = (message.volume_id.clone(), message.node_id.clone());
         let holder = self.seen.lock().await.holders.get(&id).map(|(_, now)| now.clone());
         if holder.is_some_and(|now| now != node) {

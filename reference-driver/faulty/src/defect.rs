@@ -375,6 +375,16 @@ defects! {
     ForcedDetachStaysPending = "hostpath/forced-detach-stays-pending";
     /// ControllerUnpublishVolume for a node whose workload still writes damages the volume, as where a cache is dropped.
     ForcedDetachDamages = "hostpath/forced-detach-damages-what-is-written";
+    /// ControllerUnpublishVolume for a node that has not unpublished the volume detaches it from all nodes.
+    ForcedDetachDetachesAll = "hostpath/forced-detach-detaches-all-nodes";
+    /// ControllerUnpublishVolume for a node that has not unpublished the volume makes writes of another node fail that has it as well.
+    ForcedDetachBreaksOther = "hostpath/forced-detach-breaks-other-node";
+    /// A volume for SINGLE_NODE_SINGLE_WRITER is kept to its node after ControllerUnpublishVolume if that has not unpublished it.
+    SingleWriterOutlivesDetach = "hostpath/single-writer-outlives-detach";
+    /// A ControllerUnpublishVolume that fails for a node which has not unpublished the volume is taken for done by the next one.
+    FailedDetachIsDone = "hostpath/failed-detach-is-taken-for-done";
+    /// A ControllerUnpublishVolume that fails for a node which has not unpublished the volume empties it.
+    FailedDetachEmpties = "hostpath/failed-detach-empties";
     /// NodeUnpublishVolume on a node that the volume has left unmounts it at the targets of its new node.
     LateUnpublishUnmounts = "hostpath/late-unpublish-unmounts-elsewhere";
     /// NodeUnpublishVolume fails on a node from which the volume was detached.
@@ -393,6 +403,12 @@ defects! {
     StartKeepsHalfAttach = "hostpath/start-keeps-half-an-attach";
     /// A driver that was killed during ControllerPublishVolume makes the volume anew when it is attached next.
     StartEmptiesHalfAttached = "hostpath/start-empties-half-attached-volume";
+    /// A driver that was killed during NodePublishVolume empties the volume when it is published next.
+    StartEmptiesHalfPublished = "hostpath/start-empties-half-published-volume";
+    /// After the driver was killed during NodeStageVolume, it rejects that call as one in progress.
+    StartKeepsHalfStaging = "hostpath/start-keeps-half-a-staging";
+    /// After the driver was killed during NodeUnstageVolume, it rejects that call as one in progress.
+    StartKeepsHalfUnstaging = "hostpath/start-keeps-half-an-unstaging";
     /// A volume that was staged when its node was started again is formatted by the next NodeStageVolume.
     RebootFormatsAnew = "hostpath/reboot-formats-anew";
     /// NodeStageVolume fails for a volume that was staged when its node was started again.
@@ -469,10 +485,22 @@ defects! {
     UpgradeStartsOnce = "hostpath/upgrade-starts-once";
     /// If the next version finds that the version before still runs, it deletes all volumes when it is started again.
     UpgradeDeletesBeside = "hostpath/upgrade-deletes-beside-old-version";
+    /// A node plugin of the version before does not publish volumes that the controller of the next version has made.
+    UpgradeNeedsNewNodes = "hostpath/upgrade-needs-new-nodes";
+    /// A volume that the controller of the next version has made is empty when a node plugin of the version before publishes it.
+    UpgradeEmptiesOnOldNodes = "hostpath/upgrade-empties-on-old-nodes";
     /// After a downgrade, the version before begins with an empty state, since it does not know the format of the next one.
     DowngradeStartsEmpty = "hostpath/downgrade-starts-empty";
     /// After a downgrade, the version before deletes the volumes of the next one.
     DowngradeLosesNew = "hostpath/downgrade-loses-new-volumes";
+    /// After a downgrade, the version before makes all writes to the volumes in use fail when it starts.
+    DowngradeBreaksUsed = "hostpath/downgrade-breaks-volumes-in-use";
+    /// After a downgrade, the version before mounts the volumes in use again when it starts, over the mounts of the next version.
+    DowngradeMountsAgain = "hostpath/downgrade-mounts-again";
+    /// After a downgrade, a volume of the next version is empty when the version before publishes it.
+    DowngradeEmptiesNew = "hostpath/downgrade-empties-new-volumes";
+    /// After a downgrade, DeleteVolume does nothing for volumes of the next version.
+    DowngradeDeletesNothingNew = "hostpath/downgrade-deletes-nothing-new";
     /// Each NodeUnpublishVolume leaves a mount in the directory of the driver.
     LeavesMounts = "hostpath/leaves-mounts";
     /// Each NodeStageVolume leaves a loop device.

@@ -95,6 +95,10 @@ pub(crate) enum Moment {
     ForcedDetach,
     /// ControllerUnpublishVolume for a node whose workload writes to the volume.
     ForcedDetachOfWriter,
+    /// ControllerUnpublishVolume for one of two nodes that have the volume published.
+    ForcedDetachOfShared,
+    /// ControllerUnpublishVolume for a node that has the volume published, which the driver answers with an error.
+    FailedDetach,
     /// NodeUnstageVolume on a node that had the volume before another one got it.
     LateUnstaging,
     /// NodeStageVolume of another volume.
@@ -177,6 +181,8 @@ const HARMS: &[(Defect, Moment, Harm)] = &[
     (Defect::LateDetachWipes, Moment::LateDetach, Harm::Empties),
     (Defect::ForcedDetachEmpties, Moment::ForcedDetach, Harm::Empties),
     (Defect::ForcedDetachDamages, Moment::ForcedDetachOfWriter, Harm::Damages),
+    (Defect::ForcedDetachBreaksOther, Moment::ForcedDetachOfShared, Harm::Breaks),
+    (Defect::FailedDetachEmpties, Moment::FailedDetach, Harm::Empties),
     (Defect::LateUnstagingBreaks, Moment::LateUnstaging, Harm::Breaks),
     (Defect::LateUnstagingEmpties, Moment::LateUnstaging, Harm::Empties),
     (Defect::StagingBreaksOthers, Moment::OtherStaged, Harm::Breaks),

@@ -41,6 +41,8 @@ use upgrade::{Version, Versioned};
 
 /// The argument that makes this program the next version of a driver.
 pub const NEXT_VERSION: &str = "--next-version";
+/// The argument that makes this program the next version of a driver, except for the plugin of the first node.
+pub const MIXED_VERSIONS: &str = "--mixed-versions";
 
 pub(crate) type Reply<T> = Result<Response<T>, Status>;
 
@@ -97,6 +99,10 @@ pub(crate) struct Seen {
     pub(crate) attached: BTreeSet<String>,
     /// By volume id: the nodes that had the volume attached before, and the one that got it last.
     pub(crate) holders: BTreeMap<String, (BTreeSet<String>, String)>,
+    /// Volumes that were published when their detach failed.
+    pub(crate) failed_detaches: BTreeSet<String>,
+    /// The node that alone may write to a volume, by volume id.
+    pub(crate) single_writers: BTreeMap<String, String>,
     /// The inline volume that was published last.
     pub(crate) last_inline: Option<String>,
     /// The first reply of NodeGetVolumeStats, by volume id.
@@ -124,14 +130,15 @@ pub fn routes_of_nodes(
     defect: Option<Defect>,
     others: &[&str],
 ) -> (Routes, Vec<Routes>) {
-    let version = Version::new(defect, false, driver.state_dir());
-    versioned_routes_of_nodes(driver, Arc::new(version), others)
+    let version = Arc::new(Version::new(defect, false, driver.state_dir()));
+    versioned_routes_of_nodes(driver, version.clone(), version, others)
 }
 
-/// The services of one of two versions of the driver.
+/// The services of a driver whose controller and whose first node have these versions.
 fn versioned_routes_of_nodes(
     driver: &HostpathDriver,
     version: Arc<Version>,
+    version_of_node: Arc<Version>,
     others: &[&str],
 ) -> (Routes, Vec<Routes>) {
     let Some(defect) = version.defect() else {
@@ -150,18 +157,19 @@ fn versioned_routes_of_nodes(
     });
     let others = others.collect();
     let faulty = Faulty { driver: driver.clone(), faults };
-    let versioned = Versioned::new(faulty.clone(), version);
+    let controller = Versioned::new(faulty.clone(), version);
+    let node = Versioned::new(faulty.clone(), version_of_node);
     let first = Routes::new(IdentityServer::new(driver.clone()))
-        .add_service(ControllerServer::new(versioned.clone()))
+        .add_service(ControllerServer::new(controller))
         .add_service(GroupControllerServer::new(faulty.clone()))
         .add_service(SnapshotMetadataServer::new(faulty))
-        .add_service(NodeServer::new(versioned));
+        .add_service(NodeServer::new(node));
     (first, others)
 }
 
 /// Serves all nodes of the driver that the arguments describe, with the first one the name of the program: those of csi-hostpath-driver, and
-/// before them `--defect=ID` for a driver with a defect, and then `--next-version` for its next version, if the defect is about that. It serves
-/// until its process ends.
+/// before them `--defect=ID` for a driver with a defect, and then `--next-version` for its next version, or `--mixed-versions` for node plugins of
+/// both, if the defect is about that. It serves until its process ends.
 ///
 /// # Errors
 /// The arguments are wrong, or the driver cannot be started.
@@ -176,7 +184,8 @@ pub async fn serve(mut arguments: Vec<OsString>) -> Result<(), Box<dyn Error>> {
     if defect.is_some() {
         arguments.remove(1);
     }
-    let is_next = arguments.get(1).is_some_and(|first| first == NEXT_VERSION);
+    let is_mixed = arguments.get(1).is_some_and(|first| first == MIXED_VERSIONS);
+    let is_next = is_mixed || arguments.get(1).is_some_and(|first| first == NEXT_VERSION);
     if is_next {
         arguments.remove(1);
     }
@@ -191,7 +200,9 @@ pub async fn serve(mut arguments: Vec<OsString>) -> Result<(), Box<dyn Error>> {
     version.prepare()?;
     let driver = HostpathDriver::new(config.clone()).inspect_err(|_| version.meets_other())?;
     version.start(&driver).await;
-    let (first, others) = versioned_routes_of_nodes(&driver, Arc::new(version), &others);
+    let version = Arc::new(version);
+    let of_node = if is_mixed { Arc::new(version.of_version_before()) } else { version.clone() };
+    let (first, others) = versioned_routes_of_nodes(&driver, version, of_node, &others);
     let mut nodes = JoinSet::new();
     for (endpoint, routes) in endpoints.iter().zip([first].into_iter().chain(others)) {
         let listener = Listener::bind(endpoint).await?;

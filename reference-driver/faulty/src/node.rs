@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status};
 
 use crate::data::{detach_mount, is_mounted};
 use crate::in_use::Moment;
+use crate::nodes::Move;
 use crate::{Defect, Faults, Reply, Seen};
 
 /// The key of the service account tokens of a pod.
@@ -54,7 +55,9 @@ impl Faults {
             return Ok(Response::new(NodeStageVolumeResponse {}));
         }
         self.stage_after_reboot(&mut seen, &id, &path)?;
+        self.begin_move(Move::Stage, &id).await?;
         let done = self.driver.node_stage_volume(request).await?;
+        self.finish_move(Move::Stage, &mut seen, &id);
         self.hurt_others(Moment::OtherStaged, &seen, &id);
         self.leave_loop_device(&mut seen);
         if !seen.staging_paths.insert(path.clone()) {
@@ -106,6 +109,7 @@ impl Faults {
         if self.is_taken_for_published(&seen, &id, &target) || self.leaves_bare(&mut seen, message) {
             return Ok(Response::new(NodePublishVolumeResponse {}));
         }
+        self.begin_move(Move::Publish, &id).await?;
         let done = self.driver.node_publish_volume(request).await?;
         if is_readonly && self.has(Defect::ReadonlyDropsFlags) {
             // A device node has no such flags, so it may fail.
@@ -147,7 +151,8 @@ impl Faults {
         if self.cover(&seen, &id, &target, is_restaged) || self.cover_with_empty_device(&seen, &id, &target) {
             seen.covered.insert(target.clone());
         }
-        seen.published.push((target, id));
+        seen.published.push((target, id.clone()));
+        self.finish_move(Move::Publish, &mut seen, &id);
         Ok(done)
     }
 
@@ -335,11 +340,15 @@ impl Faults {
         if self.has(Defect::RefusesUnstageWithoutMount) && !is_mounted(&path) {
             return Err(Status::internal(format!("umount {path}: not mounted")));
         }
-        self.unstage_late(&seen, &request.get_ref().volume_id)?;
+        let id = request.get_ref().volume_id.clone();
+        self.unstage_late(&seen, &id)?;
         self.unstaged(&path);
         seen.staging_paths.remove(&path);
-        self.hurt_others(Moment::OtherUnstaged, &seen, &request.get_ref().volume_id);
-        self.driver.node_unstage_volume(request).await
+        self.hurt_others(Moment::OtherUnstaged, &seen, &id);
+        self.begin_move(Move::Unstage, &id).await?;
+        let done = self.driver.node_unstage_volume(request).await?;
+        self.finish_move(Move::Unstage, &mut seen, &id);
+        Ok(done)
     }
 
     pub(crate) async fn node_get_volume_stats(

@@ -5,6 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use tonic::Status;
 
 use crate::data::detach_mount;
@@ -17,22 +19,35 @@ use crate::{Defect, Faults, Seen};
 pub(crate) enum Move {
     Attach,
     Detach,
+    Stage,
+    Publish,
+    Unstage,
 }
 
 impl Move {
     /// The name of the call in the file of unfinished ones.
     fn unfinished(self, id: &str) -> String {
+        format!("{self:?} {id}")
+    }
+
+    /// The defect by which the call stays pending after the driver was killed during it.
+    fn keeps(self) -> Option<Defect> {
         match self {
-            Move::Attach => format!("attach {id}"),
-            Move::Detach => format!("detach {id}"),
+            Move::Attach => Some(Defect::StartKeepsHalfAttach),
+            Move::Detach => Some(Defect::StartKeepsHalfDetach),
+            Move::Stage => Some(Defect::StartKeepsHalfStaging),
+            Move::Publish => None,
+            Move::Unstage => Some(Defect::StartKeepsHalfUnstaging),
         }
     }
 
-    /// The defects of a driver that was killed during the call: it stays pending, or the volume is emptied.
-    fn defects(self) -> [Defect; 2] {
+    /// The defect by which a volume is emptied that such a call was about.
+    fn empties(self) -> Option<Defect> {
         match self {
-            Move::Attach => [Defect::StartKeepsHalfAttach, Defect::StartEmptiesHalfAttached],
-            Move::Detach => [Defect::StartKeepsHalfDetach, Defect::StartEmptiesHalfDetached],
+            Move::Attach => Some(Defect::StartEmptiesHalfAttached),
+            Move::Detach => Some(Defect::StartEmptiesHalfDetached),
+            Move::Publish => Some(Defect::StartEmptiesHalfPublished),
+            Move::Stage | Move::Unstage => None,
         }
     }
 }
@@ -48,11 +63,10 @@ impl Faults {
     /// # Errors
     /// The call was in progress when the driver was killed, and stays so.
     pub(crate) async fn begin_move(&self, call: Move, id: &str) -> Result<(), Status> {
-        let [keeps, empties] = call.defects();
-        if !self.has(keeps) && !self.has(empties) {
+        if !self.notes(call) {
             return Ok(());
         }
-        if self.has(keeps) && self.left_at_start.contains(&call.unfinished(id)) {
+        if self.has_any(call.keeps()) && self.left_at_start.contains(&call.unfinished(id)) {
             return Err(Status::aborted("the call is in progress"));
         }
         self.note_unfinished(&call.unfinished(id));
@@ -60,14 +74,29 @@ impl Faults {
         Ok(())
     }
 
-    /// Notes that a call has ended that moves a volume. A volume whose call was cut off by the end of the driver is emptied when it is attached.
+    /// Returns true if the driver has a defect of the call, so that it notes whether the call is finished.
+    fn notes(&self, call: Move) -> bool {
+        self.has_any(call.keeps()) || self.has_any(call.empties())
+    }
+
+    fn has_any(&self, defect: Option<Defect>) -> bool {
+        defect.is_some_and(|defect| self.has(defect))
+    }
+
+    /// Notes that a call has ended that moves a volume. A volume whose call was cut off by the end of the driver is emptied when it is attached or
+    /// published next.
     pub(crate) fn finish_move(&self, call: Move, seen: &mut Seen, id: &str) {
-        if call.defects().iter().any(|defect| self.has(*defect)) {
+        if self.notes(call) {
             self.note_finished(&call.unfinished(id));
         }
         let is_left =
-            |cut: Move| self.has(cut.defects()[1]) && self.left_at_start.contains(&cut.unfinished(id));
-        if call == Move::Attach && (is_left(Move::Attach) || is_left(Move::Detach)) {
+            |cut: Move| self.has_any(cut.empties()) && self.left_at_start.contains(&cut.unfinished(id));
+        let cut_off = match call {
+            Move::Attach => is_left(Move::Attach) || is_left(Move::Detach),
+            Move::Publish => is_left(Move::Publish),
+            Move::Detach | Move::Stage | Move::Unstage => false,
+        };
+        if cut_off {
             self.empty(seen, id);
         }
     }
@@ -86,6 +115,53 @@ impl Faults {
             self.hurt(Moment::ForcedDetachOfWriter, seen, id);
         }
         Ok(())
+    }
+
+    /// Hurts a volume that is detached from one of the nodes which have it published, or detaches it from all of them.
+    pub(crate) fn detach_shared(&self, seen: &Seen, request: &mut ControllerUnpublishVolumeRequest) {
+        if seen.published.iter().filter(|(_, volume)| *volume == request.volume_id).count() < 2 {
+            return;
+        }
+        self.hurt(Moment::ForcedDetachOfShared, seen, &request.volume_id);
+        if self.has(Defect::ForcedDetachDetachesAll) {
+            request.node_id.clear();
+        }
+    }
+
+    /// Notes the node that alone may write to a volume.
+    ///
+    /// # Errors
+    /// Another node is noted.
+    pub(crate) fn keep_single_writer(
+        &self,
+        seen: &mut Seen,
+        request: &ControllerPublishVolumeRequest,
+    ) -> Result<(), Status> {
+        let mode = request.volume_capability.as_ref().and_then(|capability| capability.access_mode);
+        let is_single = mode.is_some_and(|mode| mode.mode() == Mode::SingleNodeSingleWriter);
+        if !is_single || !self.has(Defect::SingleWriterOutlivesDetach) {
+            return Ok(());
+        }
+        let writer = seen.single_writers.entry(request.volume_id.clone()).or_insert(request.node_id.clone());
+        match *writer == request.node_id {
+            true => Ok(()),
+            false => Err(Status::failed_precondition("another node writes to the volume")),
+        }
+    }
+
+    /// Forgets the node that alone may write to a volume, if that has unpublished it.
+    pub(crate) fn forget_single_writer(&self, seen: &mut Seen, id: &str) {
+        if seen.target_of(id).is_none() {
+            seen.single_writers.remove(id);
+        }
+    }
+
+    /// Hurts or notes a volume that is still published when its detach fails.
+    pub(crate) fn fail_detach(&self, seen: &mut Seen, id: &str) {
+        self.hurt(Moment::FailedDetach, seen, id);
+        if seen.target_of(id).is_some() {
+            seen.failed_detaches.insert(id.to_owned());
+        }
     }
 
     /// Unpublishes a volume that another node has by now in the way of the defect.

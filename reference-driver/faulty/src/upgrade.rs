@@ -42,6 +42,8 @@ const GIB: i64 = 1 << 30;
 pub(crate) struct Version {
     defect: Option<Defect>,
     is_next: bool,
+    /// True for the node plugin of the version before under the controller of the next one.
+    is_beside_next: bool,
     state_dir: PathBuf,
     kept: Kept,
     /// Snapshots without data.
@@ -53,10 +55,16 @@ impl Version {
         Version {
             defect,
             is_next,
+            is_beside_next: false,
             state_dir: state_dir.to_owned(),
             kept: Kept::new(state_dir),
             hollow: Mutex::default(),
         }
+    }
+
+    /// The version before this one, for a node plugin that is not updated yet.
+    pub(crate) fn of_version_before(&self) -> Version {
+        Version { is_beside_next: true, ..Version::new(self.defect, false, &self.state_dir) }
     }
 
     pub(crate) fn defect(&self) -> Option<Defect> {
@@ -85,6 +93,11 @@ impl Version {
     /// Returns true for the next version with this defect, if the version before has made the object.
     fn spoils(&self, defect: Defect, id: &str) -> bool {
         self.next_has(defect) && !self.kept.lines(MADE).contains(id)
+    }
+
+    /// Returns true for the version before with this defect, if the next version has made the object.
+    fn spoils_new(&self, defect: Defect, id: &str) -> bool {
+        !self.is_next && self.defect == Some(defect) && self.kept.lines(MADE).contains(id)
     }
 
     /// Works on the state before the driver opens it.
@@ -155,19 +168,18 @@ impl Version {
             let made = self.kept.lines(MADE);
             delete_volumes(driver, |id| made.contains(id)).await;
         }
+        let is = |next: Defect, back: Defect| self.next_has(next) || self.is_back_with(back);
         for target in self.kept.lines(TARGETS) {
-            match self.defect {
-                Some(Defect::UpgradeMountsAgain) if self.is_next => {
-                    // It fails where the volume has gone.
-                    let _ = mount_bind(&target, &target);
-                }
-                Some(Defect::UpgradeUnmountsUsed) if self.is_next => detach_mount(&target),
-                Some(Defect::UpgradeBreaksUsed) if self.is_next => break_writes(&target),
-                _ => {}
+            if is(Defect::UpgradeMountsAgain, Defect::DowngradeMountsAgain) {
+                // It fails where the volume has gone.
+                let _ = mount_bind(&target, &target);
+            } else if is(Defect::UpgradeBreaksUsed, Defect::DowngradeBreaksUsed) {
+                break_writes(&target);
+            } else if self.next_has(Defect::UpgradeUnmountsUsed) {
+                detach_mount(&target);
             }
         }
         if self.is_next {
-            self.kept.take(TARGETS);
             fs::write(self.file(NEXT_WAS_HERE), []).unwrap();
         } else {
             let _ = fs::remove_file(self.file(NEXT_WAS_HERE));
@@ -177,7 +189,13 @@ impl Version {
     fn uses(&self, target: &str, is_used: bool) {
         let is_about_targets = matches!(
             self.defect,
-            Some(Defect::UpgradeMountsAgain | Defect::UpgradeUnmountsUsed | Defect::UpgradeBreaksUsed)
+            Some(
+                Defect::UpgradeMountsAgain
+                    | Defect::UpgradeUnmountsUsed
+                    | Defect::UpgradeBreaksUsed
+                    | Defect::DowngradeMountsAgain
+                    | Defect::DowngradeBreaksUsed
+            )
         );
         if is_about_targets {
             self.kept.change(TARGETS, |targets| match is_used {
@@ -261,7 +279,10 @@ impl Altered {
     }
 
     async fn delete_volume(&self, request: Request<DeleteVolumeRequest>) -> Reply<DeleteVolumeResponse> {
-        match self.version.spoils(Defect::UpgradeDeletesNothingOld, &request.get_ref().volume_id) {
+        let (version, id) = (&self.version, &request.get_ref().volume_id);
+        let is_kept = version.spoils(Defect::UpgradeDeletesNothingOld, id)
+            || version.spoils_new(Defect::DowngradeDeletesNothingNew, id);
+        match is_kept {
             true => Ok(Response::new(DeleteVolumeResponse {})),
             false => self.inner.delete_volume(request).await,
         }
@@ -385,9 +406,17 @@ impl Altered {
         request: Request<NodePublishVolumeRequest>,
     ) -> Reply<NodePublishVolumeResponse> {
         let (id, target) = (request.get_ref().volume_id.clone(), request.get_ref().target_path.clone());
+        if self.version.is_beside_next && self.version.spoils_new(Defect::UpgradeNeedsNewNodes, &id) {
+            return Err(Status::failed_precondition("the volume has a format of a later version"));
+        }
         let done = self.inner.node_publish_volume(request).await?;
         self.version.uses(&target, true);
-        if self.version.spoils(Defect::UpgradeEmptiesVolumes, &id) {
+        if self.version.is_beside_next && self.version.spoils_new(Defect::UpgradeEmptiesOnOldNodes, &id) {
+            change(&target, Contents::emptied);
+        }
+        if self.version.spoils(Defect::UpgradeEmptiesVolumes, &id)
+            || self.version.spoils_new(Defect::DowngradeEmptiesNew, &id)
+        {
             change(&target, Contents::emptied);
         }
         Ok(done)

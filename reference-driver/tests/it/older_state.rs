@@ -1,4 +1,4 @@
-//! State directories of earlier versions, stored as archives under `tests/data`. Each contains the same objects: a
+//! State directories of each format, the present one included, stored as archives under `tests/data`. Each contains the same objects: a
 //! volume of every kind that was used and unstaged, with a snapshot of each and a group snapshot; a volume that was
 //! never used; and one that was mounted when the machine went down.
 
@@ -16,14 +16,15 @@ use tonic::Request;
 
 use crate::support::*;
 
-const ARCHIVES: [&str; 1] = ["state-before-quotas.tar.gz"];
+/// One for each format. The records of publications name their node in the second one.
+const ARCHIVES: [&str; 2] = ["state-before-quotas.tar.gz", "state-with-nodes.tar.gz"];
 const FLAGS: [&str; 3] =
     ["--enable-attach", "--enable-controller-modify-volume", "--accepted-mutable-parameter-names=tier"];
 const STAGED_AT: &str = "/tmp/csi-hostpath-of-yore/staging";
 const PUBLISHED_AT: &str = "/tmp/csi-hostpath-of-yore/pods/mount";
 
 #[tokio::test]
-async fn state_of_older_versions_opens_and_is_whole() {
+async fn state_of_each_format_opens_and_is_whole() {
     needs_root!();
     for archive in ARCHIVES {
         let fixture = Fixture::new();

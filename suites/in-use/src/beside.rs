@@ -51,14 +51,22 @@ impl InUse {
     /// # Errors
     /// As for [`InUse::begin`].
     pub async fn begin_shared(cx: &Cx) -> CheckResult<InUse> {
-        if !cx.target().capabilities().has(Capability::NodeSingleNodeMultiWriter) {
-            return InUse::begin(cx).await;
+        match cx.target().capabilities().has(Capability::NodeSingleNodeMultiWriter) {
+            true => InUse::begin_with_mode(cx, Mode::SingleNodeMultiWriter).await,
+            false => InUse::begin(cx).await,
         }
-        let capability = cx.capability_with_mode(Mode::SingleNodeMultiWriter);
+    }
+
+    /// Publishes a new volume with an access mode, and starts to write to it.
+    ///
+    /// # Errors
+    /// As for [`InUse::begin`]; skip if the driver makes no such volume.
+    pub async fn begin_with_mode(cx: &Cx, mode: Mode) -> CheckResult<InUse> {
+        let capability = cx.capability_with_mode(mode);
         let mut request = cx.create_node_volume_request().await?;
         request.volume_capabilities = vec![capability.clone()];
-        let refused = "the driver makes no volumes for SINGLE_NODE_MULTI_WRITER";
-        let volume = cx.create_volume(request).await.or_skip(refused)?;
+        let refused = format!("the driver makes no volume for {}", mode.as_str_name());
+        let volume = cx.create_volume(request).await.or_skip(&refused)?;
         InUse::of(cx, TrackedVolume { capability, ..TrackedVolume::new(cx, volume.into()) }).await
     }
 

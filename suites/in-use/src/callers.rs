@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use csi_harness::driver::CallFault;
 use csi_harness::prelude::*;
 use csi_nemesis::watched_driver::WatchedDriver;
 use csi_ops::operation::{Operation, Request, Response};
@@ -12,21 +11,17 @@ use csi_proto::Call as _;
 use csi_workload::beside::Evidence;
 use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 use futures_util::future::join;
-use rustix::io::Errno;
 
 use crate::beside::{Action, InUse, beside, judge_copy};
 use crate::copies::{clone_request, copy_of, from_snapshot};
 use crate::expansion::larger;
+use crate::insist::fail_in_turn;
 
 /// The wait of the first caller that gives up a call. Each further one waits twice as long, so that the call is given up early and late in
 /// its work.
 const PATIENCE: Duration = Duration::from_millis(5);
 /// The largest number of callers that give up one call; together they wait five seconds.
 const GIVEN_UP_MAX: u32 = 10;
-/// The largest number of changes that fail in one call, one after the other, with a call for each.
-const FAILED_MAX: u32 = 12;
-/// The first changes fail for want of space, the other ones like a broken device.
-const FULL_MAX: u32 = 4;
 
 /// The way in which a call is made more than once.
 #[derive(Clone, Copy, Debug)]
@@ -101,18 +96,8 @@ impl Step {
                     }
                 }
                 Manner::Failing(driver) => {
-                    for nth in 1..=FAILED_MAX {
-                        driver.arm(
-                            nth,
-                            CallFault::Fails(
-                                if nth <= FULL_MAX { Errno::NOSPC } else { Errno::IO }.raw_os_error(),
-                            ),
-                        );
-                        let reply = request.send(cx).once().await;
-                        driver.heal();
-                        if matches!(reply.answer(), Answer::Ok(_)) {
-                            return reply.any_answer();
-                        }
+                    if let (Some(response), _) = fail_in_turn(cx, driver, request).await {
+                        return Ok(Ok(response));
                     }
                 }
             }

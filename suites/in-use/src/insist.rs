@@ -1,10 +1,37 @@
 //! A call that is made until it is done, as sidecars make it.
 
 use csi_harness::client::answer::NoAnswer;
+use csi_harness::driver::CallFault;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
+use csi_nemesis::watched_driver::WatchedDriver;
 use csi_ops::operation::{Operation, Request, Response};
 use csi_proto::lock::Mutex;
+use rustix::io::Errno;
+
+/// The largest number of changes that fail in one call, one after the other, with a call for each.
+const FAILED_MAX: u32 = 12;
+/// The first changes fail for want of space, the other ones like a broken device.
+const FULL_MAX: u32 = 4;
+
+/// Makes a call during which the first change of files or mounts fails, then one during which the second change fails, and so on, until one is
+/// answered with OK. Returns that answer, and the number of calls before it.
+pub(crate) async fn fail_in_turn(
+    cx: &Cx,
+    driver: &WatchedDriver<'_>,
+    request: &Request,
+) -> (Option<Response>, u32) {
+    for nth in 1..=FAILED_MAX {
+        let errno = if nth <= FULL_MAX { Errno::NOSPC } else { Errno::IO };
+        driver.arm(nth, CallFault::Fails(errno.raw_os_error()));
+        let reply = request.send(cx).once().await;
+        driver.heal();
+        if let Answer::Ok(response) = reply.answer() {
+            return (Some(response.clone()), nth - 1);
+        }
+    }
+    (None, FAILED_MAX)
+}
 
 /// The end of a call that was made again and again.
 pub(crate) enum Insisted {

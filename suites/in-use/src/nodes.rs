@@ -10,6 +10,8 @@ mod takeover;
 
 use csi_harness::checks::registry::{Checks, Suite};
 
+pub use takeover::other_node;
+
 /// Every check of nodes that die.
 pub const SUITE: Suite = Suite {
     name: "nodes",

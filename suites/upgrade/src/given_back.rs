@@ -1,12 +1,12 @@
-//! Volumes and snapshots of the version before, given back to the next version.
+//! Volumes and snapshots of one version, given back to the other one.
 
 use csi_harness::prelude::*;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 
-use crate::rules::{UPGRADE_001, UPGRADE_005};
-use crate::{NEXT_VERSION, begin, upgrade};
+use crate::rules::{UPGRADE_001, UPGRADE_005, UPGRADE_010};
+use crate::{DOWNGRADE, NEXT_VERSION, Replacement};
 
 check! {
     /// Pods go while the driver is updated. kubelet and the attacher give their volumes back to a version that has not published them, and
@@ -26,46 +26,63 @@ check! {
         runs: KillsUnderLoad,
         access: Each,
     }
-    async |cx| {
-        begin(cx).await?;
-        let mut volume = TrackedVolume::new(cx, cx.node_volume().await?);
-        volume.reach(cx, Operation::NodeUnpublishVolume).await?;
-        let snapshot = match Operation::CreateSnapshot.is_offered(cx) {
-            true => Some(cx.new_snapshot(&volume.volume.id).await?),
-            false => None,
-        };
-        let sees_mounts = cx.shares_files_with_driver().await;
-        upgrade(cx).await?;
-        if let Some(snapshot) = &snapshot {
-            let what = "delete a snapshot of the version before";
-            cx.delete_snapshot(&snapshot.snapshot_id).await.must(what).map_err(of_old)?;
-        }
-        for step in Lifecycle::of(cx).teardown() {
-            let request = volume.request(cx, step).await?;
-            request.send(cx).await.must("take a volume back that the version before has handed out").map_err(of_old)?;
-            let path = match step {
-                Operation::NodeUnpublishVolume => &volume.target_path,
-                Operation::NodeUnstageVolume => &volume.staging_path,
-                _ => continue,
-            };
-            ensure!(
-                !sees_mounts || !cx.is_mount_point(path),
-                "{} of the next version answers OK, and a volume of the version before stays mounted", step.method();
-                of: &UPGRADE_005,
-                expected: "no mount",
-                actual: format!("{path} is a mount point still")
-            );
-        }
-        is_gone(cx, &volume.volume.id).await
-    }
+    async |cx| { given_back(cx, Replacement::Upgrade).await }
 }
 
-fn of_old(stop: Stop) -> Stop {
-    stop.of(&UPGRADE_005).of_a_plain_call()
+check! {
+    /// After an update was rolled back, the pods go that were started under the next version.
+    pub(super) DOWNGRADE_GIVEN_BACK {
+        id: "upgrade/downgrade-given-back",
+        title: "the version before takes volumes and snapshots back that the next version has published, attached and made",
+        spec: [UPGRADE_010, UPGRADE_001],
+        needs: [CREATE_DELETE_VOLUME, RESTARTS, NEXT_VERSION, DOWNGRADE],
+        refuted_by: ["hostpath/downgrade-deletes-nothing-new"],
+        duplicate_of: "upgrade/downgrade",
+        runs: KillsUnderLoad,
+        access: Each,
+    }
+    async |cx| { given_back(cx, Replacement::Downgrade).await }
+}
+
+/// Publishes a volume and takes a snapshot of it with one version, and gives both back to the other one.
+async fn given_back(cx: &Cx, by: Replacement) -> CheckResult {
+    let rule = by.rule(&UPGRADE_005);
+    let of_old = |stop: Stop| stop.of(rule).of_a_plain_call();
+    by.begin(cx).await?;
+    let mut volume = TrackedVolume::new(cx, cx.node_volume().await?);
+    volume.reach(cx, Operation::NodeUnpublishVolume).await?;
+    let snapshot = match Operation::CreateSnapshot.is_offered(cx) {
+        true => Some(cx.new_snapshot(&volume.volume.id).await?),
+        false => None,
+    };
+    let sees_mounts = cx.shares_files_with_driver().await;
+    by.replace(cx).await?;
+    if let Some(snapshot) = &snapshot {
+        let what = format!("delete a snapshot of {}", by.maker());
+        cx.delete_snapshot(&snapshot.snapshot_id).await.must(&what).map_err(of_old)?;
+    }
+    let what = format!("take a volume back that {} has handed out", by.maker());
+    for step in Lifecycle::of(cx).teardown() {
+        let request = volume.request(cx, step).await?;
+        request.send(cx).await.must(&what).map_err(of_old)?;
+        let path = match step {
+            Operation::NodeUnpublishVolume => &volume.target_path,
+            Operation::NodeUnstageVolume => &volume.staging_path,
+            _ => continue,
+        };
+        ensure!(
+            !sees_mounts || !cx.is_mount_point(path),
+            "{} of {} answers OK, and a volume of {} stays mounted", step.method(), by.judged(), by.maker();
+            of: rule,
+            expected: "no mount",
+            actual: format!("{path} is a mount point still")
+        );
+    }
+    is_gone(cx, &volume.volume.id, by).await
 }
 
 /// Judges whether a volume is gone that was deleted.
-async fn is_gone(cx: &Cx, id: &str) -> CheckResult {
+async fn is_gone(cx: &Cx, id: &str, by: Replacement) -> CheckResult {
     if !cx.target().capabilities().has(Capability::ListVolumes) {
         return Ok(());
     }
@@ -78,8 +95,8 @@ async fn is_gone(cx: &Cx, id: &str) -> CheckResult {
     });
     ensure!(
         gone.await?.is_some(),
-        "DeleteVolume of the next version answers OK, and a volume of the version before is listed still";
-        of: &UPGRADE_005,
+        "DeleteVolume of {} answers OK, and a volume of {} is listed still", by.judged(), by.maker();
+        of: by.rule(&UPGRADE_005),
         expected: "a list without the volume",
         actual: format!("volume {id}")
     );

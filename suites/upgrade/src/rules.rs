@@ -21,7 +21,7 @@ pub(crate) static UPGRADE_001: Requirement = rule(
 pub(crate) static UPGRADE_002: Requirement = rule(
     "UPGRADE-002",
     Level::Should,
-    "the driver is replaced by its next version while a volume is in use",
+    "the driver is replaced by its next version, or by the version before again, while a volume is in use",
     "each path of the volume on the node has as many mounts as before",
 )
 .relied_on_by(&[Reliance {
@@ -91,5 +91,13 @@ pub(crate) static UPGRADE_010: Requirement = rule(
     "UPGRADE-010",
     Level::Must,
     "a driver whose maker supports a downgrade is replaced by its version before",
-    "it has the objects of both versions",
+    "that has the objects of both versions with their data, uses them as its own, and takes them back",
+);
+
+/// A rolling update of node plugins.
+pub(crate) static UPGRADE_011: Requirement = rule(
+    "UPGRADE-011",
+    Level::Must,
+    "the controller of the driver and some of its node plugins are of the next version, and others of the version before, as their maker supports",
+    "volumes of both versions can be used on nodes of both, and hold their data when they move",
 );

@@ -1,4 +1,4 @@
-//! Volumes and snapshots of the version before, used under the next version.
+//! Volumes and snapshots of one version, used under the other one.
 
 use csi_harness::prelude::*;
 use csi_ops::operation::Operation;
@@ -10,12 +10,12 @@ use csi_suite_in_use::snapshots::snapshot;
 use csi_workload::beside::Written;
 use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 
-use crate::rules::{UPGRADE_001, UPGRADE_004};
-use crate::{NEXT_VERSION, begin, publish, upgrade};
+use crate::rules::{UPGRADE_001, UPGRADE_004, UPGRADE_010};
+use crate::{DOWNGRADE, NEXT_VERSION, Replacement, publish};
 
 const FIRST_USE: Action = Action { name: "the first use of the volume", rpcs: &[] };
-const EXPANSION: Action = Action { name: "the expansion of the volume by the next version", rpcs: &[] };
-const SNAPSHOT: Action = Action { name: "CreateSnapshot of the next version", rpcs: &[] };
+const EXPANSION: Action = Action { name: "the expansion of the volume by the other version", rpcs: &[] };
+const SNAPSHOT: Action = Action { name: "CreateSnapshot of the other version", rpcs: &[] };
 
 check! {
     /// Most volumes are idle when a driver is updated, and their pods come back later. Everything that can be done with a new volume has to be
@@ -36,32 +36,55 @@ check! {
         access: Each,
         varies: true,
     }
-    async |cx| {
-        begin(cx).await?;
-        let old = Old::make(cx).await?;
-        upgrade(cx).await?;
-        for (noun, volume) in &old.volumes {
-            use_again(cx, noun, volume, &old.written).await?;
-        }
-        let Some(taken) = &old.snapshot else { return Ok(()) };
-        let restored = match copy_of(cx, from_snapshot(&taken.snapshot_id), old.bytes()).await {
-            Ok(restored) => restored,
-            Err(Stop::Declined(_, why)) => return Err(rejected("a snapshot of the version before is not restored", why)),
-            Err(other) => return Err(other),
-        };
-        is_held(cx, "a volume restored from a snapshot of the version before", &restored, &old.written).await
-    }
+    async |cx| { used(cx, Replacement::Upgrade).await }
 }
 
-/// Objects of the version before that hold what a workload has written, as that version has shown.
+check! {
+    /// Volumes that were made, or expanded, or written to after an update are used further when it is rolled back.
+    pub(super) DOWNGRADE_USED {
+        id: "upgrade/downgrade-used",
+        title: "volumes, clones and snapshots of the next version hold their data after a downgrade, and can be used as new ones",
+        spec: [UPGRADE_010, UPGRADE_001, IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
+        needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT, NEXT_VERSION, DOWNGRADE],
+        refuted_by: ["hostpath/downgrade-empties-new-volumes"],
+        duplicate_of: "upgrade/downgrade",
+        runs: KillsUnderLoad,
+        access: Each,
+        varies: true,
+    }
+    async |cx| { used(cx, Replacement::Downgrade).await }
+}
+
+/// Makes volumes and a snapshot with one version, and uses them under the other one.
+async fn used(cx: &Cx, by: Replacement) -> CheckResult {
+    by.begin(cx).await?;
+    let old = Old::make(cx, by).await?;
+    by.replace(cx).await?;
+    for (noun, volume) in &old.volumes {
+        old.use_again(cx, noun, volume).await?;
+    }
+    let Some(taken) = &old.snapshot else { return Ok(()) };
+    let maker = by.maker();
+    let restored = match copy_of(cx, from_snapshot(&taken.snapshot_id), old.bytes()).await {
+        Ok(restored) => restored,
+        Err(Stop::Declined(_, why)) => {
+            return Err(old.rejected(&format!("a snapshot of {maker} is not restored"), why));
+        }
+        Err(other) => return Err(other),
+    };
+    old.holds(cx, &format!("a volume restored from a snapshot of {maker}"), &restored).await
+}
+
+/// Objects of one version that hold what a workload has written, as that version has shown. The other version is judged by them.
 struct Old {
-    volumes: Vec<(&'static str, NodeVolume)>,
+    by: Replacement,
+    volumes: Vec<(String, NodeVolume)>,
     snapshot: Option<v1::Snapshot>,
     written: Written,
 }
 
 impl Old {
-    async fn make(cx: &Cx) -> CheckResult<Old> {
+    async fn make(cx: &Cx, by: Replacement) -> CheckResult<Old> {
         let user = InUse::begin(cx).await?;
         beside(FIRST_USE, [&user], async { Ok(()) }).await?;
         let (mut volume, written) = user.leave_node(FIRST_USE).await?;
@@ -75,85 +98,99 @@ impl Old {
             true => Some(snapshot(cx, &volume.id).await?),
             false => None,
         };
+        let maker = by.maker();
         let mut copies = Vec::new();
         if has(Capability::CloneVolume) {
-            copies.push(("a clone of the version before", from_volume(&volume.id)));
+            copies.push((format!("a clone of {maker}"), from_volume(&volume.id)));
         }
         if let Some(taken) = &snapshot {
-            copies.push(("a volume that the version before has restored", from_snapshot(&taken.snapshot_id)));
+            copies.push((format!("a volume that {maker} has restored"), from_snapshot(&taken.snapshot_id)));
         }
-        let mut volumes = Vec::new();
+        let mut old = Old { by, volumes: Vec::new(), snapshot, written };
         for (noun, source) in copies {
-            volumes.push((noun, copy_of(cx, source, volume.size_bytes).await?));
+            old.volumes.push((noun, copy_of(cx, source, volume.size_bytes).await?));
         }
-        volumes.push(("a volume of the version before", volume));
-        for (noun, volume) in &volumes {
-            is_held(cx, noun, volume, &written).await.map_err(|stop| match stop {
-                Stop::Violation(lost) => {
-                    Stop::skip(format!("the version before has lost it already: {}", lost.message))
-                }
+        old.volumes.push((format!("a volume of {maker}"), volume));
+        for (noun, volume) in &old.volumes {
+            old.holds(cx, noun, volume).await.map_err(|stop| match stop {
+                Stop::Violation(lost) => Stop::skip(format!("{maker} has lost it already: {}", lost.message)),
                 other => other,
             })?;
         }
-        Ok(Old { volumes, snapshot, written })
+        Ok(old)
     }
 
     /// The size of the largest volume.
     fn bytes(&self) -> i64 {
         self.volumes.iter().map(|(_, volume)| volume.size_bytes).max().unwrap_or_default()
     }
-}
 
-/// Judges whether a volume holds what the workload has written.
-async fn is_held(cx: &Cx, noun: &str, volume: &NodeVolume, written: &Written) -> CheckResult {
-    let scope = cx.scope();
-    let published = publish(&scope, volume.clone()).await.map_err(of_old)?;
-    judge_moved(written, &published, noun).await.map_err(of_old)?;
-    scope.undo().await
-}
-
-/// Reads, writes, expands and copies a volume of the version before.
-async fn use_again(cx: &Cx, noun: &str, volume: &NodeVolume, written: &Written) -> CheckResult {
-    let scope = cx.scope();
-    let published = publish(&scope, volume.clone()).await.map_err(of_old)?;
-    judge_moved(written, &published, noun).await.map_err(of_old)?;
-    let user = InUse::resume(scope, published, written).await?;
-    if Operation::ControllerExpandVolume.is_offered(cx) {
-        beside(EXPANSION, [&user], expand(cx, user.volume())).await?;
+    /// Publishes a volume, and judges whether it holds what the workload has written.
+    async fn published(&self, cx: &Cx, noun: &str, volume: &NodeVolume) -> CheckResult<TrackedVolume> {
+        let of_old = |stop: Stop| stop.of(self.by.rule(&UPGRADE_004)).of_a_plain_call();
+        let published = publish(cx, volume.clone()).await.map_err(of_old)?;
+        judge_moved(&self.written, &published, noun).await.map_err(of_old)?;
+        Ok(published)
     }
-    if !Operation::CreateSnapshot.is_offered(cx) {
-        return user.end(FIRST_USE).await;
-    }
-    let (taken, [evidence]) = match beside(SNAPSHOT, [&user], snapshot(cx, user.id())).await {
-        Err(Stop::Declined(_, why)) => {
-            user.end(SNAPSHOT).await?;
-            cx.note(format!("{noun} is not copied while it is in use: {why}"));
-            return Ok(());
-        }
-        taken => taken?,
-    };
-    user.end(SNAPSHOT).await?;
-    let bytes = volume.size_bytes.max(taken.size_bytes).max(cx.expand_size_bytes());
-    let copy = copy_of(cx, from_snapshot(&taken.snapshot_id), bytes).await?;
-    judge_copy(cx, &evidence, copy, "a new snapshot of a volume of the version before").await.map(drop)
-}
 
-/// Expands a volume of the version before. A driver that does not expand its own volumes in use either is not judged.
-async fn expand(cx: &Cx, volume: &TrackedVolume) -> CheckResult {
-    let mut old = larger(volume);
-    let Err(why) = try_to_expand(cx, &mut old).await? else { return Ok(()) };
-    let scope = cx.scope();
-    let own = publish(&scope, scope.writable_volume().await?).await?;
-    let does_own = try_to_expand(&scope, &mut larger(&own)).await?.is_ok();
-    scope.undo().await?;
-    match does_own {
-        true => {
-            Err(rejected("the next version expands its own volumes, and not one of the version before", why))
+    /// Judges whether a volume holds what the workload has written.
+    async fn holds(&self, cx: &Cx, noun: &str, volume: &NodeVolume) -> CheckResult {
+        let scope = cx.scope();
+        self.published(&scope, noun, volume).await?;
+        scope.undo().await
+    }
+
+    /// Reads, writes, expands and copies a volume of the other version.
+    async fn use_again(&self, cx: &Cx, noun: &str, volume: &NodeVolume) -> CheckResult {
+        let scope = cx.scope();
+        let published = self.published(&scope, noun, volume).await?;
+        let user = InUse::resume(scope, published, &self.written).await?;
+        if Operation::ControllerExpandVolume.is_offered(cx) {
+            beside(EXPANSION, [&user], self.expand(cx, user.volume())).await?;
         }
-        false => {
-            cx.note(format!("the expansion is not judged, since the next version does not expand its own volumes either: {why}"));
-            Ok(())
+        if !Operation::CreateSnapshot.is_offered(cx) {
+            return user.end(FIRST_USE).await;
         }
+        let (taken, [evidence]) = match beside(SNAPSHOT, [&user], snapshot(cx, user.id())).await {
+            Err(Stop::Declined(_, why)) => {
+                user.end(SNAPSHOT).await?;
+                cx.note(format!("{noun} is not copied while it is in use: {why}"));
+                return Ok(());
+            }
+            taken => taken?,
+        };
+        user.end(SNAPSHOT).await?;
+        let bytes = volume.size_bytes.max(taken.size_bytes).max(cx.expand_size_bytes());
+        let copy = copy_of(cx, from_snapshot(&taken.snapshot_id), bytes).await?;
+        let origin = format!("a new snapshot of a volume of {}", self.by.maker());
+        judge_copy(cx, &evidence, copy, &origin).await.map(drop)
+    }
+
+    /// Expands a volume of the other version. A driver that does not expand its own volumes in use either is not judged.
+    async fn expand(&self, cx: &Cx, volume: &TrackedVolume) -> CheckResult {
+        let mut old = larger(volume);
+        let Err(why) = try_to_expand(cx, &mut old).await? else { return Ok(()) };
+        let scope = cx.scope();
+        let own = publish(&scope, scope.writable_volume().await?).await?;
+        let does_own = try_to_expand(&scope, &mut larger(&own)).await?.is_ok();
+        scope.undo().await?;
+        let (judged, maker) = (self.by.judged(), self.by.maker());
+        match does_own {
+            true => {
+                let message = format!("{judged} expands its own volumes, and not one of {maker}");
+                Err(self.rejected(&message, why))
+            }
+            false => {
+                cx.note(format!(
+                    "the expansion is not judged, since {judged} does not expand its own volumes either: {why}"
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    fn rejected(&self, message: &str, why: String) -> Stop {
+        Violation::new(message).of(self.by.rule(&UPGRADE_004)).expected("OK").actual(why).into()
     }
 }
 
@@ -170,12 +207,4 @@ async fn try_to_expand(cx: &Cx, volume: &mut TrackedVolume) -> CheckResult<Resul
         }
     }
     Ok(Ok(()))
-}
-
-fn rejected(message: &str, why: String) -> Stop {
-    Violation::new(message).of(&UPGRADE_004).expected("OK").actual(why).into()
-}
-
-fn of_old(stop: Stop) -> Stop {
-    stop.of(&UPGRADE_004).of_a_plain_call()
 }

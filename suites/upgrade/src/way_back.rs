@@ -1,15 +1,10 @@
 //! The version before after the next one.
 
-use csi_harness::driver::Version;
 use csi_harness::prelude::*;
-use csi_nemesis::versions;
 
 use crate::known::Known;
 use crate::rules::{UPGRADE_001, UPGRADE_010};
-use crate::{NEXT_VERSION, begin, upgrade};
-
-/// The check runs where the user says that there is a way back.
-const DOWNGRADE: Need = Need::Configured(Setting::Downgrade);
+use crate::{DOWNGRADE, NEXT_VERSION, Replacement, begin, upgrade};
 
 check! {
     /// An update that goes wrong is rolled back. A version that finds a state that it cannot read has to say so, and not to begin with an
@@ -31,7 +26,7 @@ check! {
         let made = cx.create_volume(request.clone()).setup("a volume of the next version").await?;
         let new = Known::make(cx).await?;
         let old = old.again(cx).await?;
-        versions::replace(cx, Version::Present).await.map_err(|stop| stop.of(&UPGRADE_010))?;
+        Replacement::Downgrade.replace(cx).await?;
         old.judge(cx, &UPGRADE_010, "after the way back, the version before has lost something that it had made").await?;
         new.judge(cx, &UPGRADE_010, "after the way back, the version before lacks something of the next version").await?;
         let what = "repeat what the next version has done";

@@ -1,21 +1,25 @@
 //! The controller is killed while a volume moves from one node to another.
 
 use csi_harness::prelude::*;
+use csi_harness::resources::workload::is_fuse;
+use csi_harness::spec::requirements::Requirement;
 use csi_nemesis::restart::driver;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 use csi_suite_stateful::restart::unless_forgotten;
 use csi_workload::rules::{IN_USE_001, IN_USE_002};
 
-use super::rules::{NODES_001, NODES_002};
-use super::takeover::{other_node, used_on};
+use super::rules::{NODES_001, NODES_002, NODES_003, NODES_007};
+use super::takeover::{
+    ATTACH, DETACH, NOT_TAKEN_OVER, at_other_node, is_one_device, is_still_published, other_node, used_on,
+};
 use crate::beside::{Action, InUse, beside, judge_moved};
 use crate::insist::until_done;
 use crate::restarts::HalfWay;
 
-const ATTACH: Operation = Operation::ControllerPublishVolume;
-const DETACH: Operation = Operation::ControllerUnpublishVolume;
 const USE: Action = Action { name: "the use of the volume on its first node", rpcs: &[] };
+const BACK: Action =
+    Action { name: "the end of the driver while a node that comes back gives the volume back", rpcs: &[] };
 const MOVED: Action = Action { name: "the use of the volume on its new node", rpcs: &[] };
 
 /// Moves a volume to the other node, and kills the driver half-way through one of the two calls that do that. Both are then made until they are
@@ -99,4 +103,93 @@ check! {
     async |cx| { killed_in(cx, ATTACH).await }
 }
 
-pub(super) static CHECKS: &[&Check] = &[&IN_DETACH, &IN_ATTACH];
+/// Makes a call about another volume, undisturbed, and then about the volume, during which the driver is killed, until it is done, as its caller
+/// does.
+///
+/// # Errors
+/// A violation of the rule if that does not come; skip if the driver rejects the call that is not disturbed.
+async fn killed_in_step(
+    cx: &Cx,
+    step: Operation,
+    (other_cx, other): (&Cx, &mut TrackedVolume),
+    (own_cx, own): (&Cx, &mut TrackedVolume),
+    rule: &'static Requirement,
+) -> CheckResult {
+    let mut half_way = HalfWay::prepare(cx).await?;
+    let undisturbed = other.request(other_cx, step).await?.send(other_cx).once();
+    other.record(half_way.learn(undisturbed).await.or_skip(NOT_TAKEN_OVER)?);
+    let request = own.request(own_cx, step).await?;
+    half_way.kill_during(cx, request.send(own_cx).once()).await?;
+    let situation = format!("after the driver was killed during {}", step.method());
+    own.record(until_done(own_cx, step, &request, rule, &situation).await?);
+    Ok(())
+}
+
+check! {
+    /// A failure of a node often ends the driver as well, more than once. The calls by which volumes move are then repeated to a driver that knows
+    /// them only from its records.
+    IN_EACH_CALL {
+        id: "nodes/killed-in-each-call",
+        title: "a volume of a silent node moves with its data when the driver is killed during each call, also when the node comes back",
+        spec: [NODES_001, NODES_002, NODES_003, NODES_007, IN_USE_001, IN_USE_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, TWO_NODES, RESTARTS, ROOT],
+        refuted_by: [
+            "hostpath/start-empties-half-published-volume",
+            "hostpath/start-keeps-half-a-staging",
+            "hostpath/start-keeps-half-an-unstaging",
+        ],
+        duplicate_of: "nodes/killed-in-detach",
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let there = other_node(cx).await?;
+        let user = InUse::begin(cx).await?;
+        beside(USE, [&user], async { Ok(()) }).await?;
+        if is_fuse(user.path()) {
+            return Err(Stop::skip("the processes that serve its mounts end with the driver"));
+        }
+        let (mut volume, written) = user.fall_silent(USE).await?;
+        let trial = cx.scope();
+        let mut other = used_on(&trial, TrackedVolume::new(&trial, trial.writable_volume().await?), NOT_TAKEN_OVER).await?;
+        let (trial_there, used) = (there.scope(), there.scope());
+        let (mut other_there, mut moved) = (at_other_node(&trial_there, &other), at_other_node(&used, &volume));
+        let moves = async {
+            if DETACH.is_offered(cx) {
+                killed_in_step(cx, DETACH, (&trial, &mut other), (cx, &mut volume), &NODES_002).await?;
+            }
+            for step in [ATTACH, Operation::NodeStageVolume, Operation::NodePublishVolume] {
+                if step.is_offered(cx) {
+                    let disturbed = (&used, &mut moved);
+                    killed_in_step(cx, step, (&trial_there, &mut other_there), disturbed, &NODES_002).await?;
+                }
+            }
+            Ok(())
+        };
+        unless_forgotten(driver(cx)?, moves.await)?;
+        if !used.sees_published(&moved.target_path) {
+            return Err(Stop::skip("these tests see nothing mounted where the driver publishes"));
+        }
+        let noun = "a volume whose node had fallen silent, and that moved while the driver was killed";
+        judge_moved(&written, &moved, noun).await.map_err(|stop| stop.of(&NODES_001))?;
+        let is_one_device = is_one_device(&volume, &moved, cx.access());
+        let user = InUse::resume(used, moved, &written).await?;
+        // If each node has the disk for itself, an unmount writes to it, and CSI does not require that the driver fences the node.
+        if is_one_device {
+            let back = async {
+                for step in [Operation::NodeUnpublishVolume, Operation::NodeUnstageVolume] {
+                    if step.is_offered(cx) {
+                        killed_in_step(cx, step, (&trial, &mut other), (cx, &mut volume), &NODES_003).await?;
+                    }
+                }
+                Ok(())
+            };
+            let ended = beside(BACK, [&user], back).await.map(drop);
+            unless_forgotten(driver(cx)?, ended)?;
+            is_still_published(&user)?;
+        }
+        user.end(MOVED).await
+    }
+}
+
+pub(super) static CHECKS: &[&Check] = &[&IN_DETACH, &IN_ATTACH, &IN_EACH_CALL];

@@ -22,9 +22,9 @@ pub(super) static NODES_001: Requirement = rule(
 pub(super) static NODES_002: Requirement = rule(
     "NODES-002",
     Level::Should,
-    "a volume is detached from a node and attached to another one, and the driver is killed during a call, or puts off the detach since the \
-     first node does not answer",
-    "both calls succeed once they are repeated",
+    "a volume is detached from a node and used on another one, and the driver fails a call or is killed during one, or puts off the detach \
+     since the first node does not answer",
+    "the calls succeed once they are repeated",
 )
 .relied_on_by(&[Reliance {
     component: "external-attacher",
@@ -36,8 +36,9 @@ pub(super) static NODES_002: Requirement = rule(
 pub(super) static NODES_003: Requirement = rule(
     "NODES-003",
     Level::Should,
-    "a node unpublishes and unstages a volume that another node has, also when it was away while the volume was detached from it",
-    "both calls are answered with OK",
+    "a node unpublishes and unstages a volume that another node has, also when it was away while the volume was detached from it, or when the \
+     driver is killed during a call",
+    "both calls are answered with OK once they are repeated",
 )
 .relied_on_by(&[Reliance {
     component: "kubelet",
@@ -70,7 +71,7 @@ pub(super) static NODES_005: Requirement = rule(
 pub(super) static NODES_006: Requirement = rule(
     "NODES-006",
     Level::Must,
-    "a block volume for several writers is published on two nodes",
+    "a volume for several writers is published on two nodes",
     "each of them finds what the other one has made durable",
 );
 
@@ -78,6 +79,6 @@ pub(super) static NODES_006: Requirement = rule(
 pub(super) static NODES_007: Requirement = rule(
     "NODES-007",
     Level::Must,
-    "a node unpublishes and unstages a volume that another node has, also when it was away while the volume was detached from it",
-    "the volume stays published on the other node",
+    "a volume is detached from a node while another node has it, or the first node unpublishes and unstages it then, also when it was away",
+    "the volume stays attached to the other node, and published there",
 );

@@ -3,65 +3,32 @@
 use std::time::Duration;
 
 use csi_harness::prelude::*;
-use csi_ops::operation::Operation;
+use csi_nemesis::watched_driver::WatchedDriver;
 use csi_ops::volume::TrackedVolume;
-use csi_proto::Call as _;
 use csi_workload::beside::Beside;
 use csi_workload::log::Log;
 use csi_workload::now_us;
 use csi_workload::rules::{IN_USE_001, IN_USE_002};
 
 use super::rules::{NODES_001, NODES_002, NODES_003, NODES_007};
-use super::takeover::{given_back, is_one_device, is_still_published, other_node, used_on};
+use super::takeover::{
+    DETACH, NOT_TAKEN_OVER, at_other_node, attach_elsewhere, move_by_force, other_node, used_elsewhere,
+    used_on,
+};
 use crate::beside::{Action, InUse, beside, judge_moved};
-use crate::insist::{Insisted, insist, until_done};
+use crate::insist::{fail_in_turn, until_done};
 
-const ATTACH: Operation = Operation::ControllerPublishVolume;
-const DETACH: Operation = Operation::ControllerUnpublishVolume;
 const SILENCE: Action =
     Action { name: "the use of the volume on a node before that falls silent", rpcs: &[] };
-const BACK: Action = Action {
-    name: "NodeUnpublishVolume and NodeUnstageVolume on a node that comes back",
-    rpcs: &[v1::NodeUnpublishVolumeRequest::RPC, v1::NodeUnstageVolumeRequest::RPC],
-};
-const NOT_TAKEN_OVER: &str = "the driver rejects the use of the volume on the other node while the first one has not given it back; here one \
-                              machine plays both nodes, which may be the reason";
 /// The time for which is looked whether a workload can write on the node from which its volume was detached.
 const FENCE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Detaches a volume from a node that has not given it back, and attaches it to another one. The specification has an orchestrator unstage a
-/// volume first, so that a driver may reject the detach. It may not put it off without end: with ABORTED and UNAVAILABLE it says that a
-/// later call is done.
-///
-/// # Errors
-/// A violation if a call is put off for too long; skip if the driver rejects the detach.
-async fn move_by_force(cx: &Cx, there: &Cx, volume: &mut TrackedVolume) -> CheckResult {
-    if !DETACH.is_offered(cx) {
-        return Ok(());
-    }
-    let detach = volume.request(cx, DETACH).await?;
-    let is_put_off = |code| matches!(code, Code::Aborted | Code::Unavailable);
-    match insist(cx, DETACH, &detach, is_put_off).await? {
-        Insisted::Done(_) => {}
-        Insisted::Rejected(refused) => {
-            return Err(Stop::skip(format!(
-                "the driver does not detach a volume that a silent node still has, as the specification lets it: {refused}"
-            )));
-        }
-        Insisted::NotDone(answer) => {
-            return Err(Violation::new(
-                "ControllerUnpublishVolume is put off without end while a node does not answer",
-            )
-            .of(&NODES_002)
-            .expected("OK, or a code that does not promise that the call is done when it is made again")
-            .actual(answer)
-            .into());
-        }
-    }
-    let mut moved = TrackedVolume::new(there, volume.volume.clone());
-    let attach = moved.request(there, ATTACH).await?;
-    let situation = "after the volume was detached from a node that does not answer";
-    until_done(there, ATTACH, &attach, &NODES_002, situation).await.map(drop)
+/// Lets the node of a workload fall silent, and moves the volume to the other node.
+async fn falls_silent(cx: &Cx, there: &Cx, user: InUse) -> CheckResult {
+    beside(SILENCE, [&user], async { Ok(()) }).await?;
+    let (mut volume, written) = user.fall_silent(SILENCE).await?;
+    move_by_force(cx, there, &mut volume).await?;
+    used_elsewhere(cx, there, volume, &written, "a volume whose node had fallen silent").await
 }
 
 check! {
@@ -86,28 +53,34 @@ check! {
     }
     async |cx| {
         let there = other_node(cx).await?;
-        let user = InUse::begin(cx).await?;
-        beside(SILENCE, [&user], async { Ok(()) }).await?;
-        let (mut volume, written) = user.fall_silent(SILENCE).await?;
-        move_by_force(cx, &there, &mut volume).await?;
-        let used = there.scope();
-        let moved = used_on(&used, TrackedVolume::new(&used, volume.volume.clone()), NOT_TAKEN_OVER).await?;
-        let judged = judge_moved(&written, &moved, "a volume whose node had fallen silent").await;
-        judged.map_err(|stop| stop.of(&NODES_001))?;
-        let is_one_device = is_one_device(&volume, &moved, cx.access());
-        let user = InUse::resume(used, moved, &written).await?;
-        if is_one_device {
-            let situation = "on a node that comes back after its volume was taken from it";
-            let back = given_back(cx, &mut volume, &NODES_003, situation);
-            beside(BACK, [&user], back).await?;
-            is_still_published(&user)?;
-        } else {
-            cx.note(
-                "the first node has the disk for itself, so that it writes to it when it unmounts it, unless the driver fences the node, which \
-                 CSI does not require: its return is not judged",
-            );
-        }
-        user.end(BACK).await
+        falls_silent(cx, &there, InUse::begin(cx).await?).await
+    }
+}
+
+check! {
+    /// A driver that allows one writer (ReadWriteOncePod) has to know who that is. A lost node does not remove such a record, so that the detach
+    /// has to.
+    SINGLE_WRITER {
+        id: "nodes/silent-single-writer",
+        title: "a SINGLE_NODE_SINGLE_WRITER volume of a node that has fallen silent is published elsewhere with its data",
+        spec: [NODES_001, NODES_002, NODES_003, NODES_007, IN_USE_001, IN_USE_002],
+        needs: [
+            NODE,
+            CREATE_DELETE_VOLUME,
+            PUBLISH_UNPUBLISH_VOLUME,
+            SINGLE_NODE_MULTI_WRITER,
+            NODE_SINGLE_NODE_MULTI_WRITER,
+            TWO_NODES,
+            ROOT,
+        ],
+        refuted_by: ["hostpath/single-writer-outlives-detach"],
+        duplicate_of: "nodes/silent",
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let there = other_node(cx).await?;
+        falls_silent(cx, &there, InUse::begin_with_mode(cx, Mode::SingleNodeSingleWriter).await?).await
     }
 }
 
@@ -145,10 +118,48 @@ check! {
         user.workload().end_unjudged().await;
         let written = user.workload().written_up_to(durable);
         let used = there.scope();
-        let moved = used_on(&used, TrackedVolume::new(&used, volume.volume), NOT_TAKEN_OVER).await?;
+        let moved = used_on(&used, at_other_node(&used, &volume), NOT_TAKEN_OVER).await?;
         let judged = judge_moved(&written, &moved, "a volume that was taken from a node that still wrote to it").await;
         judged.map_err(|stop| stop.of(&NODES_001))
     }
 }
 
-pub(super) static CHECKS: &[&Check] = &[&SILENT, &STILL_WRITING];
+check! {
+    /// The back end of a driver may fail while a node is down, often because of what has taken the node down. external-attacher repeats the
+    /// detach until it is done. A driver that keeps records may take the failed call for done, or for one that is still in progress.
+    FAILING_DETACH {
+        id: "nodes/failing-detach",
+        title: "a volume of a silent node moves with its data after ControllerUnpublishVolume has failed several times",
+        spec: [NODES_001, NODES_002, NODES_003, NODES_007, IN_USE_001, IN_USE_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, TWO_NODES, RESTARTS, ROOT],
+        refuted_by: ["hostpath/failed-detach-is-taken-for-done", "hostpath/failed-detach-empties"],
+        duplicate_of: "nodes/silent",
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let there = other_node(cx).await?;
+        let driver = WatchedDriver::start(cx).await?;
+        // Another volume moves undisturbed first, which shows whether the driver detaches a volume that its node still has.
+        let (trial, trial_there) = (cx.scope(), there.scope());
+        let other = used_on(&trial, TrackedVolume::new(&trial, trial.writable_volume().await?), NOT_TAKEN_OVER);
+        move_by_force(&trial, &trial_there, &mut other.await?).await?;
+        trial_there.undo().await?;
+        trial.undo().await?;
+
+        let user = InUse::begin(cx).await?;
+        beside(SILENCE, [&user], async { Ok(()) }).await?;
+        let (mut volume, written) = user.fall_silent(SILENCE).await?;
+        let detach = volume.request(cx, DETACH).await?;
+        let (_, failed_count) = fail_in_turn(cx, &driver, &detach).await;
+        if failed_count == 0 {
+            return Err(Stop::skip("ControllerUnpublishVolume of the driver changes no files and mounts that could fail"));
+        }
+        let situation = format!("after ControllerUnpublishVolume has failed {failed_count} times");
+        until_done(cx, DETACH, &detach, &NODES_002, &situation).await?;
+        attach_elsewhere(&there, &volume, &situation).await?;
+        used_elsewhere(cx, &there, volume, &written, "a volume whose detach had failed").await
+    }
+}
+
+pub(super) static CHECKS: &[&Check] = &[&SILENT, &SINGLE_WRITER, &STILL_WRITING, &FAILING_DETACH];

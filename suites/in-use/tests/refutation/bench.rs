@@ -69,7 +69,10 @@ fn needs_process(suite: &Suite, defect: Option<Defect>, is_wanted: impl Fn(&str)
             | Defect::StartKeepsHalfDetach
             | Defect::StartEmptiesHalfDetached
             | Defect::StartKeepsHalfAttach
-            | Defect::StartEmptiesHalfAttached,
+            | Defect::StartEmptiesHalfAttached
+            | Defect::StartEmptiesHalfPublished
+            | Defect::StartKeepsHalfStaging
+            | Defect::StartKeepsHalfUnstaging,
         ) => true,
         Some(defect) => defect.id().starts_with(FAILED),
         None => is_wanted(CALLS_FAILING) || suite.name == nodes::SUITE.name,

@@ -6,7 +6,7 @@ use csi_faulty_driver::Defect;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
-use csi_harness::config::{AccessType, Config};
+use csi_harness::config::{AccessType, Config, NodeConfig};
 use csi_harness::run::runner::RunOptions;
 use csi_suite_upgrade::SUITE;
 use csi_test_support::hostpath;
@@ -14,8 +14,9 @@ use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 
 /// Everything that the checks ask for.
-const FLAGS: [&str; 4] =
-    ["--enable-attach", "--check-volume-lifecycle", "--enable-volume-expansion", "--enable-topology"];
+const FLAGS: [&str; 3] = ["--enable-attach", "--check-volume-lifecycle", "--enable-volume-expansion"];
+/// The second node, on this machine as well.
+const OTHER_NODE: &str = "node2";
 /// Time for the reference driver to do what it puts off.
 const SETTLES_MS: u64 = 2_000;
 /// Shorter than the usual limit, and much longer than what a busy machine takes for a write.
@@ -62,10 +63,25 @@ async fn play_in(
         Backend::Directories => "directory",
         Backend::Images => "image",
     };
-    let flag = format!("--backend={name}");
-    let flags = [&FLAGS[..], &[&flag]].concat();
+    let backend_flag = format!("--backend={name}");
+    let other_node = format!("--node-endpoint={OTHER_NODE}={}", hostpath::endpoint_of(root, OTHER_NODE));
+    // A driver with several nodes has no topology.
+    let has_topology = backend == Backend::Directories || defect == Some(Defect::UpgradeHasNewTopology);
+    let of_nodes = match has_topology {
+        true => &["--enable-topology"][..],
+        false => &["--enable-topology=false", &other_node],
+    };
+    let flags = [&FLAGS[..], &[&backend_flag], of_nodes].concat();
     let driver = hostpath::child_with_next_version(root, &flags, defect)?;
     let mut config = config(root, way_back);
+    if !has_topology {
+        config.nodes = vec![NodeConfig {
+            endpoint: hostpath::endpoint_of(root, OTHER_NODE).to_string(),
+            mount_dir: None,
+            staging_dir: None,
+            paths: None,
+        }];
+    }
     if backend == Backend::Images {
         // Not every kernel lets a mounted ext4 grow.
         "xfs".clone_into(&mut config.fs_type);
@@ -90,6 +106,7 @@ fn config(root: &Path, way_back: WayBack) -> Config {
         // The driver of these tests brings its commands along.
         driver_command: Some("the driver".to_owned()),
         next_driver_command: Some("its next version".to_owned()),
+        mixed_driver_command: Some("node plugins of both versions".to_owned()),
         downgrade: way_back == WayBack::Downgrade,
         state_dir: (way_back == WayBack::EmptyState).then(|| root.join("state")),
         mount_dir: Some(root.join("mount")),
