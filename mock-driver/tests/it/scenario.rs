@@ -156,7 +156,7 @@ async fn identity(recorder: &mut Recorder) {
         send!(recorder, controller_get_capabilities, v1::ControllerGetCapabilitiesRequest {});
         send!(recorder, group_controller_get_capabilities, v1::GroupControllerGetCapabilitiesRequest {});
         send!(recorder, node_get_capabilities, v1::NodeGetCapabilitiesRequest {});
-        send!(recorder, node_get_info, v1::NodeGetInfoRequest {});
+        send!(recorder, node_get_info, v1::NodeGetInfoRequest::default());
     }
 }
 

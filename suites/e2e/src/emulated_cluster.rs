@@ -302,7 +302,7 @@ async fn nodes(cx: &Cx, streaks: &Streaks) -> Result<Vec<KubeNode>, Stop> {
 async fn registered(node: &Cx, streaks: &Streaks) -> Result<v1::NodeGetInfoResponse, Stop> {
     let until = Instant::now() + REGISTRATION_LIMIT.min(node.remaining() / 2);
     for tries in 1.. {
-        let reply = node.call(v1::NodeGetInfoRequest {}).once().await;
+        let reply = node.call(v1::NodeGetInfoRequest::default()).once().await;
         let pause = KUBELET.pause(tries);
         let is_over = match streaks.heard(&reply) {
             Ok(_) => true,
