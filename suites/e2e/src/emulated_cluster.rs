@@ -353,6 +353,12 @@ impl Cluster for EmulatedCluster {
         if feature == Feature::SeLinuxContexts {
             self.shows_contexts()?;
         }
+        let version = self.shared.settings.version;
+        if feature == Feature::SeLinuxEveryMode && !version.labels_every_access_mode() {
+            return Err(format!(
+                "kubelet {version} passes no SELinux context for such volumes: its gate SELinuxMount is off"
+            ));
+        }
         let missing = match feature {
             Feature::SeLinuxContexts if !csi_driver.se_linux_mount => Some("seLinuxMount"),
             Feature::LimitsReadAgain if csi_driver.node_allocatable_update_period_seconds.is_none() => {
