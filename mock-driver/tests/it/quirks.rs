@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use csi_mock_driver::{Capability, Config, Delay, Quirk, StaticVolume};
+use csi_mock_driver::{Config, Delay, Quirk, StaticVolume};
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::identity_server::Identity as _;
 use csi_proto::v1::node_server::Node as _;
@@ -11,8 +11,8 @@ use csi_proto::v1::{self};
 use tonic::{Code, Request};
 
 use crate::support::{
-    GIB, block, code, create, empty, from_snapshot, map, mount, ok, publish_request, quirky, range, snapshot,
-    volume, volume_request, with, writer,
+    GIB, block, code, create, driver, empty, from_snapshot, map, mount, ok, publish_request, quirky, range,
+    snapshot, volume, volume_request, with, writer,
 };
 
 #[tokio::test]
