@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Explain {
         /// Such as controller/create-volume/no-name, CTRL-CREATEVOL-010, CreateVolume, or a pattern over ids: 'CTRL-CREATEVOL-*'
         id: String,
-        /// Of several requirements, only those of this version of CSI: 1.12 or 1.13
+        /// Of several requirements, only those of this version of CSI: 1.12, 1.13 or 1.14-preview
         #[arg(long, value_name = "VERSION")]
         csi_version: Option<Version>,
     },
@@ -270,7 +270,7 @@ pub(crate) struct CoverageArgs {
     /// separated by commas
     #[arg(long, value_name = "EXPR", value_delimiter = ',')]
     pub(crate) filter: Vec<String>,
-    /// Only requirements of this version of CSI: 1.12 or 1.13
+    /// Only requirements of this version of CSI: 1.12, 1.13 or 1.14-preview
     #[arg(long, value_name = "VERSION")]
     pub(crate) csi_version: Option<Version>,
 }
@@ -896,8 +896,8 @@ pub(crate) struct CourseArgs {
     /// leaks fail, other flaky failures warn, and under --profile strict all fail]
     #[arg(long, value_name = "RESULT")]
     pub(crate) flaky_result: Option<FlakyResult>,
-    /// The CSI version that the driver is judged by: 1.12, 1.13, or auto, which follows from what the driver advertises and
-    /// sends
+    /// The CSI version that the driver is judged by: 1.12, 1.13, 1.14-preview, or auto, which follows from what the driver
+    /// advertises and sends, and never is a preview
     #[arg(long, value_name = "VERSION")]
     pub(crate) csi_version: Option<CsiVersion>,
     /// The same as --profile strict, which replaces it

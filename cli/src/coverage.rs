@@ -148,7 +148,7 @@ fn measure(registry: &Registry, proven: &BTreeSet<&str>, wanted: &Wanted) -> Cov
             id: rule.id,
             level: rule.level.to_string(),
             binds_from: rule.binds_from(),
-            only_in: rule.versions.only(),
+            only_in: rule.versions.sign(),
             relied_on_by: rule.relied_on_by.iter().map(|reliance| reliance.component).collect(),
             untested_because: checks.is_empty().then(|| untested_because(rule)),
             only_warned_because: only_warned_because(rule).filter(|_| !checks.is_empty()),

@@ -6,8 +6,11 @@ use csi_harness::config::{
     AccessType, Config, Effort, HealthHooks, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits,
 };
 use csi_harness::driver::Driver;
+use csi_harness::protocol::version::CsiVersion;
 use csi_harness::resources::logbook::{BUILT_IN_PREFIX, BUILT_IN_STATE};
-use csi_mock_driver::{Capability, Defect, MockDriver, NodeConfig as NodeOfMock};
+use csi_mock_driver::{
+    Capability, CsiVersion as VersionOfMock, Defect, MockDriver, NodeConfig as NodeOfMock,
+};
 use csi_proto::Endpoint;
 use csi_proto::lock::Mutex;
 use tempfile::TempDir;
@@ -40,6 +43,10 @@ pub(crate) fn driver(
         nodes: nodes(),
         health_dir: Some(state_dir.clone()),
         inspect_dir: Some(state_dir),
+        csi_version: match config.csi_version {
+            CsiVersion::V1_14Preview => VersionOfMock::V1_14Preview,
+            _ => VersionOfMock::default(),
+        },
         ..Default::default()
     };
     let latest = Mutex::new(MockDriver::new(mock)?);

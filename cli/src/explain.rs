@@ -220,7 +220,7 @@ fn write_rule(out: &mut impl Write, rule: &Requirement) -> io::Result<()> {
         let requires: Vec<_> = rule.requires.iter().map(Need::describe).collect();
         writeln!(out, "    for drivers with: {}", requires.join(", "))?;
     }
-    if let Some(version) = rule.versions.only() {
+    if let Some(version) = rule.versions.sign() {
         writeln!(out, "    only in CSI {version}")?;
     }
     if let Some(sentence) = rule.meaning() {

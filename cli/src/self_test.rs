@@ -9,9 +9,10 @@ use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
 use csi_harness::config::Config;
+use csi_harness::protocol::version::CsiVersion;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::Outcome;
-use csi_harness::run::refutation::{Trial, absent_for, by_its_rules, on_a_right_driver};
+use csi_harness::run::refutation::{Trial, absent_for, by_its_rules, is_of_preview, on_a_right_driver};
 use csi_harness::run::runner::{RunOptions, Runner};
 use csi_mock_driver::{Capability, Defect};
 use tokio::sync::watch;
@@ -53,8 +54,13 @@ pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
 
 async fn try_all(registry: &Registry, checks: Vec<CheckRef>, jobs: usize) -> Result<Vec<Row>, Error> {
     let mut standing = Standing::begin();
-    let healthy = play(registry, &checks, Vec::new(), None);
-    let healthy = standing.during("the driver without defects", healthy).await?;
+    let (previews, released): (Vec<_>, Vec<_>) =
+        checks.iter().cloned().partition(|check| is_of_preview(check));
+    let mut healthy = Outcomes::new();
+    for checks in [released, previews].iter().filter(|checks| !checks.is_empty()) {
+        let playing = play(registry, checks, Vec::new(), None);
+        healthy.extend(standing.during("the driver without defects", playing).await?);
+    }
     let mut rows: Vec<Row> = checks
         .into_iter()
         .map(|check| Row {
@@ -142,6 +148,9 @@ async fn play(
 ) -> Result<Outcomes, Error> {
     let mut config =
         Config { volume_size_bytes: Some(2 * GIB), expand_size_bytes: Some(4 * GIB), ..embedded::settings() };
+    if checks.iter().any(|check| is_of_preview(check)) {
+        config.csi_version = CsiVersion::V1_14Preview;
+    }
     let driver = embedded::driver(defect.into_iter().collect(), without, &mut config)?;
     let mut plan = registry.select(&Filter::default(), &config.access_types);
     let wanted: BTreeSet<&str> = checks.iter().map(|check| &*check.id).collect();

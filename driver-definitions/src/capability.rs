@@ -59,6 +59,7 @@ capabilities! {
     MultiplePvsSameId, "multiplePVsSameID", "A node can use a volume by two PersistentVolumes with the same handle.";
     CapReadOnlyMany, "capReadOnlyMany", "Volumes for ReadOnlyMany can be made from a source.";
     SeLinuxMount, "seLinuxMount", "The driver mounts with an SELinux context, and its CSIDriver object says so.";
+    PodDeleteAfterUmount, "podDeleteAfterUmount", "A pod can be deleted after its volume was unmounted on the node. Only OpenShift's tests know it, from a manifest of their own.";
 }
 
 impl fmt::Display for Capability {

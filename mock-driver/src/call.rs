@@ -75,6 +75,7 @@ calls! {
     ControllerModifyVolumeRequest "ControllerModifyVolume" [Capability::Controller(ControllerType::ModifyVolume)] locks "volume" volume_id with secrets;
     ControllerListVolumeHealthRequest "ControllerListVolumeHealth" [Capability::Controller(ControllerType::ListVolumeHealth)] with secrets;
     ControllerGetVolumeHealthRequest "ControllerGetVolumeHealth" [Capability::Controller(ControllerType::GetVolumeHealth)] with secrets;
+    ControllerGetNodeInfoRequest "ControllerGetNodeInfo" [Capability::Controller(ControllerType::GetNodeInfo)];
     GroupControllerGetCapabilitiesRequest "GroupControllerGetCapabilities" [];
     CreateVolumeGroupSnapshotRequest "CreateVolumeGroupSnapshot" [Capability::Group(GroupType::CreateDeleteGetVolumeGroupSnapshot)] locks "group snapshot named" name with secrets;
     DeleteVolumeGroupSnapshotRequest "DeleteVolumeGroupSnapshot" [Capability::Group(GroupType::CreateDeleteGetVolumeGroupSnapshot)] locks "group snapshot" group_snapshot_id with secrets;

@@ -56,6 +56,7 @@ impl Capability {
         Capability::Controller(ControllerType::GetSnapshot),
         Capability::Controller(ControllerType::GetVolumeHealth),
         Capability::Controller(ControllerType::ListVolumeHealth),
+        Capability::Controller(ControllerType::GetNodeInfo),
         Capability::Group(GroupType::CreateDeleteGetVolumeGroupSnapshot),
         Capability::Node(NodeType::StageUnstageVolume),
         Capability::Node(NodeType::GetVolumeStats),
@@ -65,6 +66,7 @@ impl Capability {
         Capability::Node(NodeType::VolumeMountGroup),
         Capability::Node(NodeType::GetVolumeHealth),
         Capability::Node(NodeType::GetStorageHealth),
+        Capability::Node(NodeType::NodeInfoFromController),
     ];
 
     /// The name in csi.proto.
@@ -105,6 +107,9 @@ impl Capability {
             }
             Capability::Controller(_) => &[Capability::Service(S::ControllerService)],
             Capability::Group(_) => &[Capability::Service(S::GroupControllerService)],
+            Capability::Node(NodeType::NodeInfoFromController) => {
+                &[Capability::Controller(C::GetNodeInfo), Capability::Service(S::ControllerService)]
+            }
             Capability::Expansion(ExpansionType::Offline) => {
                 &[Capability::Controller(C::ExpandVolume), Capability::Service(S::ControllerService)]
             }
@@ -116,7 +121,7 @@ impl Capability {
 /// The versions of CSI that a driver supports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum CsiVersion {
-    /// Both supported versions, as drivers do while callers move from one to the other.
+    /// Both released versions, as drivers do while callers move from one to the other.
     #[default]
     #[serde(rename = "both")]
     Both,
@@ -126,12 +131,20 @@ pub enum CsiVersion {
     /// 1.13, with volume health, storage health and topologies of snapshots.
     #[serde(rename = "1.13")]
     V1_13,
+    /// Both released versions, and a draft of 1.14 with ControllerGetNodeInfo.
+    #[serde(rename = "1.14-preview")]
+    V1_14Preview,
 }
+
+/// The capabilities that only the draft of 1.14 has.
+const OF_PREVIEW: [Capability; 2] =
+    [Capability::Controller(ControllerType::GetNodeInfo), Capability::Node(NodeType::NodeInfoFromController)];
 
 impl CsiVersion {
     /// The capabilities that do not exist in this version.
-    pub(crate) fn lacks(self) -> &'static [Capability] {
-        match self {
+    pub(crate) fn lacks(self) -> Vec<Capability> {
+        let other: &[Capability] = match self {
+            CsiVersion::V1_14Preview => return Vec::new(),
             CsiVersion::Both => &[],
             CsiVersion::V1_12 => &[
                 Capability::Service(ServiceType::SnapshotAccessibilityConstraints),
@@ -144,7 +157,8 @@ impl CsiVersion {
                 Capability::Controller(ControllerType::VolumeCondition),
                 Capability::Node(NodeType::VolumeCondition),
             ],
-        }
+        };
+        [other, &OF_PREVIEW].concat()
     }
 }
 
@@ -156,7 +170,8 @@ impl FromStr for CsiVersion {
             "both" => Ok(CsiVersion::Both),
             "1.12" => Ok(CsiVersion::V1_12),
             "1.13" => Ok(CsiVersion::V1_13),
-            _ => Err(format!("`{given}` is no version: write 1.12, 1.13 or both")),
+            "1.14-preview" => Ok(CsiVersion::V1_14Preview),
+            _ => Err(format!("`{given}` is no version: write 1.12, 1.13, 1.14-preview or both")),
         }
     }
 }

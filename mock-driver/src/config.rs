@@ -214,7 +214,7 @@ pub enum CrashMode {
     DropConnection,
 }
 
-/// The name of one of the 36 RPCs.
+/// The name of an RPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(into = "String")]
 pub struct RpcName(pub(crate) &'static str);

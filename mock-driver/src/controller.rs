@@ -2,6 +2,7 @@
 
 mod create_volume;
 mod expand_volume;
+mod node_info;
 mod page;
 mod placement;
 mod publish_volume;
@@ -19,6 +20,7 @@ use crate::quirk::Quirk;
 
 pub(crate) use self::create_volume::{create_volume, new_id};
 pub(crate) use self::expand_volume::{controller_expand_volume, rounded};
+pub(crate) use self::node_info::controller_get_node_info;
 pub(crate) use self::page::{List, sequence, token};
 pub(crate) use self::placement::get_capacity;
 pub(crate) use self::publish_volume::{

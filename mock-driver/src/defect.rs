@@ -396,6 +396,7 @@ named! {
     ControllerGetCapabilitiesUnimplemented, "controller-get-capabilities-unimplemented", "ControllerGetCapabilities answers UNIMPLEMENTED although it is mandatory or advertised";
     ControllerGetCapabilitiesEmptyEntry, "controller-get-capabilities-empty-entry", "an entry sets no branch of the oneof";
     ControllerGetCapabilitiesHidesExpand, "controller-get-capabilities-hides-expand", "EXPAND_VOLUME is left out although OFFLINE expansion is advertised";
+    ControllerGetCapabilitiesHidesGetNodeInfo, "controller-get-capabilities-hides-get-node-info", "GET_NODE_INFO is not advertised although NODE_INFO_FROM_CONTROLLER is";
     ControllerGetCapabilitiesHidesGetSnapshot, "controller-get-capabilities-hides-get-snapshot", "GET_SNAPSHOT is left out although groups of snapshots are offered";
     ControllerGetCapabilitiesHidesGetVolumeHealth, "controller-get-capabilities-hides-get-volume-health", "GET_VOLUME_HEALTH is not advertised although LIST_VOLUME_HEALTH is";
     ControllerGetCapabilitiesHidesPublish, "controller-get-capabilities-hides-publish", "PUBLISH_UNPUBLISH_VOLUME is left out although LIST_VOLUMES_PUBLISHED_NODES is there";
@@ -562,6 +563,14 @@ named! {
     ControllerListVolumeHealthRefusesItsTokens, "controller-list-volume-health-refuses-its-tokens", "a next_token is ABORTED when it comes back";
     ControllerListVolumeHealthTokenOnLastPage, "controller-list-volume-health-token-on-last-page", "the last page has a next_token";
     ControllerListVolumeHealthTwoEntries, "controller-list-volume-health-two-entries", "each volume is listed twice, as if the others were gone";
+
+    // ControllerGetNodeInfo.
+    ControllerGetNodeInfoUnimplemented, "controller-get-node-info-unimplemented", "ControllerGetNodeInfo answers UNIMPLEMENTED although it is mandatory or advertised";
+    ControllerGetNodeInfoChanges, "controller-get-node-info-changes", "accessible_topology has other values each time";
+    ControllerGetNodeInfoKeepsUnpublished, "controller-get-node-info-keeps-unpublished", "published_volume_ids has volumes that are not published any more";
+    ControllerGetNodeInfoLimitNegative, "controller-get-node-info-limit-negative", "max_volumes_per_node is negative";
+    ControllerGetNodeInfoOtherKeys, "controller-get-node-info-other-keys", "accessible_topology has other keys than NodeGetInfo returns";
+    ControllerGetNodeInfoUnknownNodeOk, "controller-get-node-info-unknown-node-ok", "an unknown node is OK";
 
     // ControllerGetVolumeHealth.
     ControllerGetVolumeHealthUnimplemented, "controller-get-volume-health-unimplemented", "ControllerGetVolumeHealth answers UNIMPLEMENTED although it is mandatory or advertised";
@@ -799,6 +808,7 @@ named! {
     NodeGetInfoIdEmpty, "node-get-info-id-empty", "node_id is missing";
     NodeGetInfoIdLong, "node-get-info-id-long", "node_id has 200 bytes, which older software cannot take";
     NodeGetInfoIdTooLong, "node-get-info-id-too-long", "node_id has 257 bytes";
+    NodeGetInfoIdDiffersWithFlag, "node-get-info-id-differs-with-flag", "node_id is another one with controller_get_node_info than without";
     NodeGetInfoLimitNegative, "node-get-info-limit-negative", "max_volumes_per_node is negative";
     NodeGetInfoOmitsTopology, "node-get-info-omits-topology", "accessible_topology is missing although volumes are bound to topologies";
     NodeGetInfoTopologyKeyInvalid, "node-get-info-topology-key-invalid", "a topology key begins and ends with a dash";

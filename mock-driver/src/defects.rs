@@ -4,6 +4,7 @@
 
 mod capabilities;
 mod controller_expand_volume;
+mod controller_get_node_info;
 mod controller_get_volume_health;
 mod controller_list_volume_health;
 mod controller_publish_volume;
@@ -51,6 +52,7 @@ pub(crate) use self::capabilities::{
     node_get_capabilities,
 };
 pub(crate) use self::controller_expand_volume::controller_expand_volume;
+pub(crate) use self::controller_get_node_info::controller_get_node_info;
 pub(crate) use self::controller_get_volume_health::controller_get_volume_health;
 pub(crate) use self::controller_list_volume_health::controller_list_volume_health;
 pub(crate) use self::controller_publish_volume::{controller_publish_volume, controller_unpublish_volume};

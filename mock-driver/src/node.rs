@@ -11,6 +11,7 @@ use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use tonic::Status;
 
 use crate::capability::node_capability;
+use crate::config::NodeConfig;
 use crate::controller::check_context;
 use crate::driver::MockDriver;
 use crate::health;
@@ -85,15 +86,23 @@ pub(crate) async fn node_get_capabilities(
 
 pub(crate) async fn node_get_info(
     driver: &MockDriver,
-    _: &v1::NodeGetInfoRequest,
+    request: &v1::NodeGetInfoRequest,
 ) -> Result<v1::NodeGetInfoResponse, Status> {
-    let node = driver.this_node();
+    let info = info(driver, driver.this_node());
+    Ok(match request.controller_get_node_info && driver.node_can(NodeType::NodeInfoFromController) {
+        true => v1::NodeGetInfoResponse { node_id: info.node_id, ..Default::default() },
+        false => info,
+    })
+}
+
+/// Returns the facts about one of the nodes.
+pub(crate) fn info(driver: &MockDriver, node: &NodeConfig) -> v1::NodeGetInfoResponse {
     let has_topology = driver.has_topology() && !driver.is(Quirk::NodeTopologyLeftOut);
-    Ok(v1::NodeGetInfoResponse {
+    v1::NodeGetInfoResponse {
         node_id: node.id.clone(),
         max_volumes_per_node: i64::from(driver.config.max_volumes_per_node),
         accessible_topology: has_topology.then(|| v1::Topology { segments: node.topology.clone() }),
-    })
+    }
 }
 
 pub(crate) async fn node_get_volume_health(

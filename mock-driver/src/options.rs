@@ -28,7 +28,8 @@ pub struct Options {
     /// Version of the plugin.
     #[arg(long, value_name = "VERSION")]
     vendor_version: Option<String>,
-    /// Be made for this version of CSI: 1.12, 1.13, or both, as drivers are while callers move.
+    /// Be made for this version of CSI: 1.12, 1.13, both, as drivers are while callers move, or 1.14-preview, which is both
+    /// and a draft of 1.14.
     #[arg(long, value_name = "VERSION")]
     csi_version: Option<CsiVersion>,
     /// Offer this capability and no other that is not named too, such as CREATE_DELETE_VOLUME or Node.EXPAND_VOLUME.

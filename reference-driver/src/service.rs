@@ -238,6 +238,11 @@ macro_rules! answer {
     ($driver:ident $module:ident node_get_info($request:expr)) => {
         $driver.at_once($request, $module::node_get_info)
     };
+    // It is of a draft of CSI 1.14, which this driver does not implement.
+    ($driver:ident $module:ident controller_get_node_info($request:expr)) => {{
+        let _ = $request;
+        Err(Status::unimplemented("ControllerGetNodeInfo is not offered"))
+    }};
     ($driver:ident $module:ident $rpc:ident($request:expr)) => {
         $driver.call($request, $module::$rpc).await
     };

@@ -107,9 +107,10 @@ const AREAS: &[Area] = &[
         checks: &[
             "controller/controller-publish-volume/",
             "controller/controller-unpublish-volume/",
+            "controller/controller-get-node-info/",
             "inspect/attachments",
         ],
-        rules: &["CTRL-PUBLISH-", "CTRL-UNPUBLISH-"],
+        rules: &["CTRL-PUBLISH-", "CTRL-UNPUBLISH-", "CTRL-NODEINFO-"],
         needs: &[PUBLISH_UNPUBLISH_VOLUME],
     },
     Area {

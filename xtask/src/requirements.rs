@@ -109,7 +109,10 @@ impl Row {
         }
         for (word, version) in [("since", &self.since), ("until", &self.until)] {
             if let Some(version) = version {
-                let variant = variant(version, &[("1.12", "V1_12"), ("1.13", "V1_13")])?;
+                let variant = variant(
+                    version,
+                    &[("1.12", "V1_12"), ("1.13", "V1_13"), ("1.14-preview", "V1_14Preview")],
+                )?;
                 write!(code, " {word} {variant}")?;
             }
         }

@@ -78,7 +78,7 @@ async fn run(cx: &Cx, findings: &Findings) -> CheckResult {
     let process = cx.driver_process().await;
     findings.note(|tried| tried.process = process);
     if cx.target().serves(Service::Node) {
-        let info = cx.call(v1::NodeGetInfoRequest {}).await;
+        let info = cx.call(v1::NodeGetInfoRequest::default()).await;
         if let Answer::Ok(info) = info.answer() {
             findings.note(|tried| tried.node = Some(info.clone()));
         }

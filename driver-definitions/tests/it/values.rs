@@ -27,7 +27,7 @@ fn what_is_left_out_has_kubernetes_defaults() {
     assert_eq!(definition.timeouts, Timeouts::default());
     assert_eq!(definition.timeouts.pv_delete_slow, Duration::from_secs(20 * 60));
     assert!(Capability::ALL.iter().all(|capability| !definition.can(*capability)));
-    assert_eq!(Capability::ALL.len(), 24);
+    assert_eq!(Capability::ALL.len(), 25);
 }
 
 #[test]

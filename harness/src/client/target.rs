@@ -533,7 +533,7 @@ impl Target {
         let advertised = self
             .capabilities
             .iter()
-            .filter_map(|one| Some((one.versions().only()?, format!("it advertises {one}"))));
+            .filter_map(|one| Some((one.versions().sign()?, format!("it advertises {one}"))));
         let signs: Vec<_> = advertised.chain(self.response_rules.signs()).collect();
         Judged::by(self.config.csi_version, &signs)
     }

@@ -247,7 +247,7 @@ impl Cx {
 
     /// The number of volumes that the node takes, if it has a limit.
     async fn volumes_per_node(&self) -> Option<usize> {
-        match self.session.call(v1::NodeGetInfoRequest {}).once().await.answer() {
+        match self.session.call(v1::NodeGetInfoRequest::default()).once().await.answer() {
             Answer::Ok(info) => usize::try_from(info.max_volumes_per_node).ok().filter(|limit| *limit > 0),
             Answer::Refused(_) | Answer::Unknown(_) => None,
         }

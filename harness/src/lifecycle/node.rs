@@ -114,7 +114,8 @@ impl Cx {
                 && self.target().capabilities().has(Capability::VolumeAccessibilityConstraints)
                 && self.target().serves(Service::Node)
             {
-                let info = self.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
+                let info =
+                    self.call(v1::NodeGetInfoRequest::default()).setup("the topology of the node").await?;
                 request.accessibility_requirements = info
                     .accessible_topology
                     // A topology without segments names no place, and a requirement made of it would be empty.
@@ -163,7 +164,7 @@ impl Cx {
     /// Broken if NodeGetInfo is refused: a check of it reports that.
     pub fn node_id(&self) -> BoxFuture<'_, Result<String, Stop>> {
         Box::pin(async move {
-            Ok(self.call(v1::NodeGetInfoRequest {}).setup("the id of the node").await?.node_id)
+            Ok(self.call(v1::NodeGetInfoRequest::default()).setup("the id of the node").await?.node_id)
         })
     }
 

@@ -93,6 +93,7 @@ macro_rules! for_each_capability {
                 GetSnapshot GET_SNAPSHOT = "GET_SNAPSHOT" from ControllerType::GetSnapshot,
                 GetVolumeHealth GET_VOLUME_HEALTH = "GET_VOLUME_HEALTH" from ControllerType::GetVolumeHealth,
                 ListVolumeHealth LIST_VOLUME_HEALTH = "LIST_VOLUME_HEALTH" from ControllerType::ListVolumeHealth,
+                GetNodeInfo GET_NODE_INFO = "GET_NODE_INFO" from ControllerType::GetNodeInfo,
             }
             Group {
                 CreateDeleteGetVolumeGroupSnapshot CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT = "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT" from GroupType::CreateDeleteGetVolumeGroupSnapshot,
@@ -106,6 +107,7 @@ macro_rules! for_each_capability {
                 VolumeMountGroup VOLUME_MOUNT_GROUP = "VOLUME_MOUNT_GROUP" from NodeType::VolumeMountGroup,
                 NodeGetVolumeHealth NODE_GET_VOLUME_HEALTH = "Node.GET_VOLUME_HEALTH" from NodeType::GetVolumeHealth,
                 GetStorageHealth GET_STORAGE_HEALTH = "GET_STORAGE_HEALTH" from NodeType::GetStorageHealth,
+                NodeInfoFromController NODE_INFO_FROM_CONTROLLER = "NODE_INFO_FROM_CONTROLLER" from NodeType::NodeInfoFromController,
             }
         }
     };
@@ -126,6 +128,9 @@ impl Capability {
             | Capability::ListVolumeHealth
             | Capability::NodeGetVolumeHealth
             | Capability::GetStorageHealth => Versions::ALL.since(Version::V1_13),
+            Capability::GetNodeInfo | Capability::NodeInfoFromController => {
+                Versions::ALL.since(Version::V1_14Preview)
+            }
             _ => Versions::ALL,
         }
     }

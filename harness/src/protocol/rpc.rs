@@ -140,6 +140,7 @@ facts! {
     ControllerModifyVolumeRequest { changes } promised by ModifyVolume;
     ControllerListVolumeHealthRequest { lists } promised by ListVolumeHealth;
     ControllerGetVolumeHealthRequest { asks } promised by GetVolumeHealth;
+    ControllerGetNodeInfoRequest { asks } promised by GetNodeInfo;
     GroupControllerGetCapabilitiesRequest { asks };
     CreateVolumeGroupSnapshotRequest { makes GroupSnapshot undone by DeleteVolumeGroupSnapshotRequest }
         promised by CreateDeleteGetVolumeGroupSnapshot;

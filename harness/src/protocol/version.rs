@@ -16,11 +16,17 @@ pub enum Version {
     /// 1.13, with the health of volumes and topologies of snapshots.
     #[serde(rename = "1.13")]
     V1_13,
+    /// A draft of 1.14, with what the controller knows of nodes. It applies only where the user names it, since its
+    /// numbers may change.
+    #[serde(rename = "1.14-preview")]
+    V1_14Preview,
 }
 
 impl Version {
     /// All that are known, from the oldest on.
-    pub const ALL: [Version; 2] = [Version::V1_12, Version::V1_13];
+    pub const ALL: [Version; 3] = [Version::V1_12, Version::V1_13, Version::V1_14Preview];
+    /// The newest one that is released.
+    pub const RELEASED: Version = Version::V1_13;
 }
 
 impl fmt::Display for Version {
@@ -28,6 +34,7 @@ impl fmt::Display for Version {
         f.pad(match self {
             Version::V1_12 => "1.12",
             Version::V1_13 => "1.13",
+            Version::V1_14Preview => "1.14-preview",
         })
     }
 }
@@ -37,7 +44,9 @@ impl FromStr for Version {
 
     fn from_str(text: &str) -> Result<Version, String> {
         let known = Version::ALL.into_iter().find(|version| version.to_string() == text);
-        known.ok_or_else(|| format!("{text:?} is not a known version of CSI; write 1.12 or 1.13"))
+        known.ok_or_else(|| {
+            format!("{text:?} is not a known version of CSI; write 1.12, 1.13 or 1.14-preview")
+        })
     }
 }
 
@@ -50,7 +59,7 @@ pub struct Versions {
 
 impl Versions {
     /// All of them.
-    pub const ALL: Versions = Versions { first: Version::V1_12, last: Version::V1_13 };
+    pub const ALL: Versions = Versions { first: Version::V1_12, last: Version::V1_14Preview };
 
     /// The versions from one on.
     #[must_use]
@@ -74,9 +83,14 @@ impl Versions {
         self.first <= version && version <= self.last
     }
 
-    /// The version, if it is one alone.
-    pub fn only(self) -> Option<Version> {
-        (self.first == self.last).then_some(self.first)
+    /// The version of a driver that has something of these versions: the first one, or the last one if it was taken
+    /// away. A driver of any version has what all of them have.
+    pub fn sign(self) -> Option<Version> {
+        match (self.first == Versions::ALL.first, self.last == Versions::ALL.last) {
+            (true, true) => None,
+            (true, false) => Some(self.last),
+            (false, _) => Some(self.first),
+        }
     }
 }
 
@@ -93,6 +107,9 @@ pub enum CsiVersion {
     /// As a driver of 1.13. What that version took away is judged all the same, where the driver goes on offering it.
     #[serde(rename = "1.13")]
     V1_13,
+    /// The driver is judged as one of 1.13, and also by what a draft of 1.14 adds.
+    #[serde(rename = "1.14-preview")]
+    V1_14Preview,
 }
 
 impl CsiVersion {
@@ -102,7 +119,13 @@ impl CsiVersion {
             CsiVersion::Auto => None,
             CsiVersion::V1_12 => Some(Version::V1_12),
             CsiVersion::V1_13 => Some(Version::V1_13),
+            CsiVersion::V1_14Preview => Some(Version::V1_14Preview),
         }
+    }
+
+    /// The newest version whose features are tested. A preview has to be named.
+    pub(crate) fn newest(self) -> Version {
+        self.named().unwrap_or(Version::RELEASED)
     }
 }
 
@@ -123,7 +146,8 @@ impl FromStr for CsiVersion {
             "auto" => Ok(CsiVersion::Auto),
             "1.12" => Ok(CsiVersion::V1_12),
             "1.13" => Ok(CsiVersion::V1_13),
-            _ => Err(format!("{text:?} is not a version; write auto, 1.12 or 1.13")),
+            "1.14-preview" => Ok(CsiVersion::V1_14Preview),
+            _ => Err(format!("{text:?} is not a version; write auto, 1.12, 1.13 or 1.14-preview")),
         }
     }
 }
@@ -182,12 +206,14 @@ mod tests {
         assert_eq!(judged(CsiVersion::Auto, std::slice::from_ref(&new)), "1.13");
         assert_eq!(judged(CsiVersion::Auto, &[new.clone(), old.clone()]), "1.12 and 1.13");
         assert_eq!(judged(CsiVersion::V1_12, &[new]), "1.12");
-        assert_eq!(judged(CsiVersion::V1_13, &[old]), "1.13");
+        assert_eq!(judged(CsiVersion::V1_13, std::slice::from_ref(&old)), "1.13");
+        assert_eq!(judged(CsiVersion::V1_14Preview, &[old]), "1.14-preview");
     }
 
     #[test]
     fn settings_are_read_as_they_are_written() {
-        for setting in [CsiVersion::Auto, CsiVersion::V1_12, CsiVersion::V1_13] {
+        let all = [CsiVersion::Auto, CsiVersion::V1_12, CsiVersion::V1_13, CsiVersion::V1_14Preview];
+        for setting in all {
             assert_eq!(setting.to_string().parse(), Ok(setting));
         }
         assert!("1.14".parse::<CsiVersion>().is_err());

@@ -2,6 +2,7 @@
 
 use crate::checks::check::Check;
 use crate::protocol::capability::Capability;
+use crate::protocol::version::Version;
 use crate::results::outcome::{Flaky, Outcome};
 use crate::spec::need::Need;
 use crate::spec::requirements::Requirement;
@@ -83,6 +84,12 @@ pub fn absent_for(check: &Check) -> Vec<Capability> {
         _ => None,
     };
     check.needs.iter().filter_map(absent).collect()
+}
+
+/// Returns true if the check is of a version that is not released, so that it only runs where the user names that version.
+pub fn is_of_preview(check: &Check) -> bool {
+    let is_later = |capability: &Capability| capability.versions().first() > Version::RELEASED;
+    check.needs.iter().any(|need| matches!(need, Need::Has(capability) if is_later(capability)))
 }
 
 /// A check that accuses a driver with a known defect.

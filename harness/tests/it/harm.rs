@@ -304,7 +304,7 @@ check! {
     async |cx| {
         for _ in 0..2 {
             let volume = cx.node_volume().await?;
-            let node = cx.call(v1::NodeGetInfoRequest {}).await.setup("the node")?;
+            let node = cx.call(v1::NodeGetInfoRequest::default()).await.setup("the node")?;
             let request = v1::ControllerPublishVolumeRequest {
                 volume_id: volume.id.clone(),
                 node_id: node.node_id,
@@ -371,7 +371,7 @@ check! {
         runs: CrashProne,
     }
     async |cx| {
-        let answered = cx.give_up_after(Duration::from_secs(4), cx.call(v1::NodeGetInfoRequest {})).await;
+        let answered = cx.give_up_after(Duration::from_secs(4), cx.call(v1::NodeGetInfoRequest::default())).await;
         ensure!(answered.is_none(), "it is answered");
         Ok(())
     }

@@ -90,7 +90,7 @@ check! {
         refuted_by: ["none"],
     }
     async |cx| {
-        cx.call(v1::NodeGetInfoRequest {}).await.must("be answered")?;
+        cx.call(v1::NodeGetInfoRequest::default()).await.must("be answered")?;
         Ok(())
     }
 }

@@ -73,6 +73,9 @@ pub(crate) async fn controller_get_capabilities(
     if has(Defect::ControllerGetCapabilitiesHidesGetVolumeHealth) {
         hide(capabilities, &controller_capability(ControllerType::GetVolumeHealth as i32));
     }
+    if has(Defect::ControllerGetCapabilitiesHidesGetNodeInfo) {
+        hide(capabilities, &controller_capability(ControllerType::GetNodeInfo as i32));
+    }
     if has(Defect::ControllerGetCapabilitiesHidesGetSnapshot) {
         hide(capabilities, &controller_capability(ControllerType::GetSnapshot as i32));
     }

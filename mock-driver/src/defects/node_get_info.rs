@@ -38,6 +38,9 @@ pub(crate) async fn node_get_info(
     if has(Defect::NodeGetInfoIdChanges) {
         node_id.push_str(&driver.next_number().to_string());
     }
+    if has(Defect::NodeGetInfoIdDiffersWithFlag) && request.controller_get_node_info {
+        node_id.push_str("-from-metadata");
+    }
     if has(Defect::NodeGetInfoLimitNegative) {
         *max_volumes_per_node = -1;
     }

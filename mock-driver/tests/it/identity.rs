@@ -38,12 +38,16 @@ async fn missing_capability_is_not_advertised() {
 
 #[tokio::test]
 async fn a_version_leaves_out_what_only_the_other_one_has() {
-    for (csi_version, health, condition) in [
-        (CsiVersion::V1_12, Code::Unimplemented, true),
-        (CsiVersion::V1_13, Code::Ok, false),
-        (CsiVersion::Both, Code::Ok, true),
+    for (csi_version, health, condition, node_info) in [
+        (CsiVersion::V1_12, Code::Unimplemented, true, Code::Unimplemented),
+        (CsiVersion::V1_13, Code::Ok, false, Code::Unimplemented),
+        (CsiVersion::Both, Code::Ok, true, Code::Unimplemented),
+        (CsiVersion::V1_14Preview, Code::Ok, true, Code::Ok),
     ] {
         let driver = with(Config { csi_version, ..Config::default() });
+        let of_node = v1::ControllerGetNodeInfoRequest { node_id: "node-1".to_owned() };
+        let answer = driver.controller_get_node_info(Request::new(of_node)).await;
+        assert_eq!(code(answer), node_info, "{csi_version:?}");
         assert_eq!(code(driver.controller_list_volume_health(empty()).await), health, "{csi_version:?}");
         assert_eq!(code(driver.node_get_storage_health(empty()).await), health, "{csi_version:?}");
         let advertised = ok(driver.controller_get_capabilities(empty()).await).capabilities;

@@ -52,7 +52,8 @@ async fn the_library_serves_over_a_socket() {
     let channel = dial(&endpoint, DEADLINE).await.unwrap();
     let volume = ControllerClient::new(channel.clone()).create_volume(volume_request("v")).await.unwrap();
     assert!(volume.into_inner().volume.is_some());
-    let status = NodeClient::new(channel.clone()).node_get_info(v1::NodeGetInfoRequest {}).await.unwrap_err();
+    let status =
+        NodeClient::new(channel.clone()).node_get_info(v1::NodeGetInfoRequest::default()).await.unwrap_err();
     assert_eq!(status.code(), Code::Unimplemented);
     drop(channel);
     stop.send(()).unwrap();
@@ -98,7 +99,7 @@ async fn the_program_serves_a_node_on_each_endpoint() {
     let mut ids = Vec::new();
     for endpoint in &endpoints {
         let channel = dial(endpoint, DEADLINE).await.unwrap();
-        let info = NodeClient::new(channel).node_get_info(v1::NodeGetInfoRequest {}).await.unwrap();
+        let info = NodeClient::new(channel).node_get_info(v1::NodeGetInfoRequest::default()).await.unwrap();
         ids.push(info.into_inner().node_id);
     }
     assert_eq!(ids, ["node-1", "node-2"]);

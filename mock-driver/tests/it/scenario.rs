@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_mock_driver::{Config, Defect, Delay, MockDriver, Quirk};
+use csi_mock_driver::{Config, CsiVersion, Defect, Delay, MockDriver, Quirk};
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::group_controller_server::GroupController as _;
 use csi_proto::v1::identity_server::Identity as _;
@@ -156,8 +156,18 @@ async fn identity(recorder: &mut Recorder) {
         send!(recorder, controller_get_capabilities, v1::ControllerGetCapabilitiesRequest {});
         send!(recorder, group_controller_get_capabilities, v1::GroupControllerGetCapabilitiesRequest {});
         send!(recorder, node_get_capabilities, v1::NodeGetCapabilitiesRequest {});
-        send!(recorder, node_get_info, v1::NodeGetInfoRequest {});
+        for controller_get_node_info in [false, true] {
+            send!(recorder, node_get_info, v1::NodeGetInfoRequest { controller_get_node_info });
+        }
+        for node_id in ["node-1", "", "node-0"] {
+            node_info(recorder, node_id).await;
+        }
     }
+}
+
+async fn node_info(recorder: &mut Recorder, node_id: &str) {
+    let request = v1::ControllerGetNodeInfoRequest { node_id: node_id.to_owned() };
+    send!(recorder, controller_get_node_info, request);
 }
 
 async fn malformed_volumes(recorder: &mut Recorder) {
@@ -308,6 +318,7 @@ async fn detach(recorder: &mut Recorder, id: &str, node: &str) {
     let (volume_id, node_id) = (id.to_owned(), node.to_owned());
     let request = v1::ControllerUnpublishVolumeRequest { volume_id, node_id, ..Default::default() };
     send!(recorder, controller_unpublish_volume, request);
+    node_info(recorder, node).await;
 }
 
 async fn shared_attachments(recorder: &mut Recorder) {
@@ -989,6 +1000,7 @@ fn stages() -> Vec<Config> {
         capacity_bytes: 2000 * GIB,
         attach_limit: Some(2),
         delay: [delay].into(),
+        csi_version: CsiVersion::V1_14Preview,
         ..Config::default()
     };
     let without = |name: &str| Config { without: vec![name.parse().unwrap()], ..base() };

@@ -203,6 +203,14 @@ impl Call for v1::ControllerGetVolumeHealthRequest {
 
 impl UnaryCall for v1::ControllerGetVolumeHealthRequest {}
 
+impl Call for v1::ControllerGetNodeInfoRequest {
+    type Response = v1::ControllerGetNodeInfoResponse;
+    const RPC: Rpc =
+        Rpc { service: Service::Controller, method: "ControllerGetNodeInfo", path: "/csi.v1.Controller/ControllerGetNodeInfo" };
+}
+
+impl UnaryCall for v1::ControllerGetNodeInfoRequest {}
+
 impl Call for v1::GroupControllerGetCapabilitiesRequest {
     type Response = v1::GroupControllerGetCapabilitiesResponse;
     const RPC: Rpc =
@@ -359,7 +367,7 @@ impl Call for v1::NodeGetStorageHealthRequest {
 impl UnaryCall for v1::NodeGetStorageHealthRequest {}
 
 /// Every RPC of the protocol, in the order of csi.proto.
-pub const RPCS: [Rpc; 36] = [
+pub const RPCS: [Rpc; 37] = [
     <v1::GetPluginInfoRequest as Call>::RPC,
     <v1::GetPluginCapabilitiesRequest as Call>::RPC,
     <v1::ProbeRequest as Call>::RPC,
@@ -380,6 +388,7 @@ pub const RPCS: [Rpc; 36] = [
     <v1::ControllerModifyVolumeRequest as Call>::RPC,
     <v1::ControllerListVolumeHealthRequest as Call>::RPC,
     <v1::ControllerGetVolumeHealthRequest as Call>::RPC,
+    <v1::ControllerGetNodeInfoRequest as Call>::RPC,
     <v1::GroupControllerGetCapabilitiesRequest as Call>::RPC,
     <v1::CreateVolumeGroupSnapshotRequest as Call>::RPC,
     <v1::DeleteVolumeGroupSnapshotRequest as Call>::RPC,

@@ -1238,6 +1238,8 @@ pub mod controller_service_capability {
             GetVolumeHealth = 16,
             /// ControllerListVolumeHealth. Needs GET_VOLUME_HEALTH. Since 1.13.
             ListVolumeHealth = 17,
+            /// ControllerGetNodeInfo. Preview of 1.14.
+            GetNodeInfo = 18,
         }
         impl Type {
             /// String value of the enum field names used in the ProtoBuf definition.
@@ -1264,6 +1266,7 @@ pub mod controller_service_capability {
                     Self::GetSnapshot => "GET_SNAPSHOT",
                     Self::GetVolumeHealth => "GET_VOLUME_HEALTH",
                     Self::ListVolumeHealth => "LIST_VOLUME_HEALTH",
+                    Self::GetNodeInfo => "GET_NODE_INFO",
                 }
             }
             /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1289,6 +1292,7 @@ pub mod controller_service_capability {
                     "GET_SNAPSHOT" => Some(Self::GetSnapshot),
                     "GET_VOLUME_HEALTH" => Some(Self::GetVolumeHealth),
                     "LIST_VOLUME_HEALTH" => Some(Self::ListVolumeHealth),
+                    "GET_NODE_INFO" => Some(Self::GetNodeInfo),
                     _ => None,
                 }
             }
@@ -2015,6 +2019,8 @@ pub mod node_service_capability {
             GetVolumeHealth = 7,
             /// NodeGetStorageHealth. Since 1.13.
             GetStorageHealth = 8,
+            /// The field controller_get_node_info of NodeGetInfo. Needs GET_NODE_INFO of the controller. Preview of 1.14.
+            NodeInfoFromController = 9,
         }
         impl Type {
             /// String value of the enum field names used in the ProtoBuf definition.
@@ -2032,6 +2038,7 @@ pub mod node_service_capability {
                     Self::VolumeMountGroup => "VOLUME_MOUNT_GROUP",
                     Self::GetVolumeHealth => "GET_VOLUME_HEALTH",
                     Self::GetStorageHealth => "GET_STORAGE_HEALTH",
+                    Self::NodeInfoFromController => "NODE_INFO_FROM_CONTROLLER",
                 }
             }
             /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2046,6 +2053,7 @@ pub mod node_service_capability {
                     "VOLUME_MOUNT_GROUP" => Some(Self::VolumeMountGroup),
                     "GET_VOLUME_HEALTH" => Some(Self::GetVolumeHealth),
                     "GET_STORAGE_HEALTH" => Some(Self::GetStorageHealth),
+                    "NODE_INFO_FROM_CONTROLLER" => Some(Self::NodeInfoFromController),
                     _ => None,
                 }
             }
@@ -2081,7 +2089,12 @@ impl ::prost::Name for NodeServiceCapability {
 }
 /// Asks about the node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct NodeGetInfoRequest {}
+pub struct NodeGetInfoRequest {
+    /// OPTIONAL. The caller gets topology and limit from ControllerGetNodeInfo, so that the answer need only have the
+    /// node_id. Only for plugins with NODE_INFO_FROM_CONTROLLER. Preview of 1.14.
+    #[prost(bool, tag = "1")]
+    pub controller_get_node_info: bool,
+}
 impl ::prost::Name for NodeGetInfoRequest {
     const NAME: &'static str = "NodeGetInfoRequest";
     const PACKAGE: &'static str = "csi.v1";
@@ -2824,6 +2837,46 @@ impl ::prost::Name for NodeGetStorageHealthResponse {
     }
     fn type_url() -> ::prost::alloc::string::String {
         "/csi.v1.NodeGetStorageHealthResponse".into()
+    }
+}
+/// The node that is asked about. Preview of 1.14: the text is not released, and its numbers may change.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ControllerGetNodeInfoRequest {
+    /// REQUIRED. The node, as its NodeGetInfo calls it.
+    #[prost(string, tag = "1")]
+    pub node_id: ::prost::alloc::string::String,
+}
+impl ::prost::Name for ControllerGetNodeInfoRequest {
+    const NAME: &'static str = "ControllerGetNodeInfoRequest";
+    const PACKAGE: &'static str = "csi.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "csi.v1.ControllerGetNodeInfoRequest".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/csi.v1.ControllerGetNodeInfoRequest".into()
+    }
+}
+/// The plugin's data about the node, from the storage system. Preview of 1.14.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ControllerGetNodeInfoResponse {
+    /// OPTIONAL. The topology of the node, with the keys that NodeGetInfo has.
+    #[prost(message, optional, tag = "1")]
+    pub accessible_topology: ::core::option::Option<Topology>,
+    /// OPTIONAL. The number of volumes that can be published to the node, not negative; 0 leaves it to the caller.
+    #[prost(int64, tag = "2")]
+    pub max_volumes_per_node: i64,
+    /// OPTIONAL. The volumes that are attached to the node, whoever has attached them.
+    #[prost(string, repeated, tag = "3")]
+    pub published_volume_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+impl ::prost::Name for ControllerGetNodeInfoResponse {
+    const NAME: &'static str = "ControllerGetNodeInfoResponse";
+    const PACKAGE: &'static str = "csi.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "csi.v1.ControllerGetNodeInfoResponse".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/csi.v1.ControllerGetNodeInfoResponse".into()
     }
 }
 /// Says how a metadata stream divides a volume into ranges. It does not change within a stream.
@@ -3928,6 +3981,31 @@ pub mod controller_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Returns the topology of a node and what is attached to it, as the storage system sees them. Preview of 1.14.
+        pub async fn controller_get_node_info(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ControllerGetNodeInfoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ControllerGetNodeInfoResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/csi.v1.Controller/ControllerGetNodeInfo",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("csi.v1.Controller", "ControllerGetNodeInfo"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -4093,6 +4171,14 @@ pub mod controller_server {
             request: tonic::Request<super::ControllerGetVolumeHealthRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ControllerGetVolumeHealthResponse>,
+            tonic::Status,
+        >;
+        /// Returns the topology of a node and what is attached to it, as the storage system sees them. Preview of 1.14.
+        async fn controller_get_node_info(
+            &self,
+            request: tonic::Request<super::ControllerGetNodeInfoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ControllerGetNodeInfoResponse>,
             tonic::Status,
         >;
     }
@@ -4968,6 +5054,52 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ControllerGetVolumeHealthSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/csi.v1.Controller/ControllerGetNodeInfo" => {
+                    #[allow(non_camel_case_types)]
+                    struct ControllerGetNodeInfoSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::ControllerGetNodeInfoRequest>
+                    for ControllerGetNodeInfoSvc<T> {
+                        type Response = super::ControllerGetNodeInfoResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ControllerGetNodeInfoRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::controller_get_node_info(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ControllerGetNodeInfoSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -31,6 +31,7 @@ macro_rules! rpcs {
             controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse;
             controller_list_volume_health(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse;
             controller_get_volume_health(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse;
+            controller_get_node_info(ControllerGetNodeInfoRequest) -> ControllerGetNodeInfoResponse;
         }
     };
     (GroupController $with:ident $($more:tt)*) => {

@@ -166,6 +166,10 @@ defects! {
     RefusesUnstageWithoutMount = "hostpath/refuses-unstage-without-mount";
     /// NodeUnpublishVolume unpublishes the volume at all of its targets.
     UnpublishesAllTargets = "hostpath/unpublishes-all-targets";
+    /// NodeUnpublishVolume also takes away the mount at the staging path, although other pods have the volume.
+    UnpublishDropsStaging = "hostpath/unpublish-drops-staging";
+    /// The volume is looked for by the name in the target path, which is the name in CreateVolume only if the provisioner has made it.
+    LooksForNameInPath = "hostpath/looks-for-name-in-path";
     /// A volume that is staged again shows another one that is published.
     MixesUpRestaged = "hostpath/mixes-up-restaged";
     /// DeleteVolume unmounts another volume.
@@ -204,6 +208,10 @@ defects! {
     FullIsInternal = "hostpath/full-is-internal";
     /// Tokens of service accounts are looked for in `volume_context` only.
     TokensOfContextOnly = "hostpath/tokens-of-context-only";
+    /// Tokens of service accounts are looked for in secrets only, where kubelets up to 1.34 do not put them.
+    TokensOfSecretsOnly = "hostpath/tokens-of-secrets-only";
+    /// Keys of Kubernetes in `volume_context` are rejected, because CreateVolume has not returned them.
+    RejectsKeysOfKubernetes = "hostpath/rejects-keys-of-kubernetes";
     /// Of inline volumes, only the one that was published last can be unpublished.
     RemembersLastInline = "hostpath/remembers-last-inline-volume";
     /// A driver that starts takes all mounts away.
@@ -431,6 +439,8 @@ defects! {
     QuotesContext = "hostpath/quotes-selinux-context";
     /// `mount_flags` with an SELinux context are rejected.
     RejectsContext = "hostpath/rejects-selinux-context";
+    /// `mount_flags` with an SELinux context are rejected for volumes that more than one pod may use, which have none up to Kubernetes 1.36.
+    RejectsContextOfShared = "hostpath/rejects-selinux-context-of-shared-volumes";
     /// Every volume is mounted with the SELinux context of the first one, as where they share a superblock.
     SharesContext = "hostpath/shares-selinux-context";
     /// The next version lists only the volumes that it has made itself.

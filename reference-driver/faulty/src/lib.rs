@@ -25,6 +25,7 @@ use csi_proto::v1::group_controller_server::{GroupController, GroupControllerSer
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::{Node, NodeServer};
 use csi_proto::v1::snapshot_metadata_server::{SnapshotMetadata, SnapshotMetadataServer};
+use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::*;
 use csi_proto::{Endpoint, Listener};
 use tokio::sync::Mutex;
@@ -258,11 +259,18 @@ impl Faults {
         seen: &mut Seen,
         capability: Option<&mut VolumeCapability>,
     ) -> Result<(), Status> {
-        let access = capability.and_then(|capability| capability.access_type.as_mut());
-        let Some(volume_capability::AccessType::Mount(mount)) = access else { return Ok(()) };
+        let Some(capability) = capability else { return Ok(()) };
+        let is_for_one_pod =
+            capability.access_mode.is_some_and(|access| access.mode() == Mode::SingleNodeSingleWriter);
+        let Some(volume_capability::AccessType::Mount(mount)) = &mut capability.access_type else {
+            return Ok(());
+        };
         let Some(flag) = mount.mount_flags.iter_mut().find(|flag| is_context(flag)) else { return Ok(()) };
         match self.defect {
             Defect::RejectsContext => Err(Status::invalid_argument(format!("unknown mount flag {flag}"))),
+            Defect::RejectsContextOfShared if !is_for_one_pod => {
+                Err(Status::invalid_argument(format!("mount flag {flag} is only supported for one pod")))
+            }
             Defect::SharesContext => {
                 flag.clone_from(seen.context.get_or_insert_with(|| flag.clone()));
                 Ok(())

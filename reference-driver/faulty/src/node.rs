@@ -19,6 +19,10 @@ use crate::{Defect, Faults, Reply, Seen};
 
 /// The key of the service account tokens of a pod.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
+/// The beginning of keys that kubelet adds to `volume_context`.
+const OF_KUBERNETES: &str = "csi.storage.k8s.io/";
+/// The part of kubelet's paths before the name of a volume with a file system.
+const VOLUMES_OF_PODS: &str = "/volumes/kubernetes.io~csi/";
 /// The key that marks a volume as inline.
 const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
 /// The number of bytes that are wiped at the beginning of a device.
@@ -91,15 +95,14 @@ impl Faults {
         mut request: Request<NodePublishVolumeRequest>,
     ) -> Reply<NodePublishVolumeResponse> {
         let message = request.get_mut();
-        if self.has(Defect::TokensOfContextOnly) && !message.volume_context.contains_key(TOKENS) {
-            return Err(Status::invalid_argument(format!("{TOKENS} is not in volume_context")));
-        }
+        self.check_place_of_tokens(message)?;
         message.volume_capability.iter_mut().for_each(|capability| self.alter_capability(capability));
         message.readonly &= !self.has(Defect::IgnoresReadonly);
         let (id, target) = (message.volume_id.clone(), message.target_path.clone());
         let is_inline = message.volume_context.get(EPHEMERAL).is_some_and(|value| value == "true");
         let for_group = message.volume_capability.as_ref().is_some_and(has_group);
         let mut seen = self.seen.lock().await;
+        self.look_for_name_in_path(&seen, &target)?;
         self.alter_context(&mut seen, message.volume_capability.as_mut())?;
         if message.readonly {
             seen.was_readonly.insert(id.clone());
@@ -154,6 +157,39 @@ impl Faults {
         seen.published.push((target, id.clone()));
         self.finish_move(Move::Publish, &mut seen, &id);
         Ok(done)
+    }
+
+    /// Fails if the tokens of service accounts are not where the defect looks for them, or where it wants none.
+    fn check_place_of_tokens(&self, asked: &NodePublishVolumeRequest) -> Result<(), Status> {
+        let NodePublishVolumeRequest { volume_context, secrets, .. } = asked;
+        let why = match self.defect {
+            Defect::TokensOfContextOnly if !volume_context.contains_key(TOKENS) => {
+                format!("{TOKENS} is not in volume_context")
+            }
+            Defect::TokensOfSecretsOnly if !secrets.contains_key(TOKENS) => {
+                format!("{TOKENS} is not in secrets")
+            }
+            Defect::RejectsKeysOfKubernetes => {
+                match volume_context.keys().find(|key| key.starts_with(OF_KUBERNETES)) {
+                    Some(key) => format!("{key} is an unknown key of volume_context"),
+                    None => return Ok(()),
+                }
+            }
+            _ => return Ok(()),
+        };
+        Err(Status::invalid_argument(why))
+    }
+
+    /// Fails if no volume was created under the name in the target path, with the defect that goes by it.
+    fn look_for_name_in_path(&self, seen: &Seen, target: &str) -> Result<(), Status> {
+        if !self.has(Defect::LooksForNameInPath) || !target.contains(VOLUMES_OF_PODS) {
+            return Ok(());
+        }
+        let name = Path::new(target).parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        match name {
+            Some(name) if seen.names.values().any(|known| known == name) => Ok(()),
+            _ => Err(Status::not_found(format!("there is no volume {}", name.unwrap_or_default()))),
+        }
     }
 
     /// Covers the target with something other than the volume, if the defect does that. Returns whether it did.
@@ -275,6 +311,12 @@ impl Faults {
             Defect::UnpublishesAllTargets => {
                 let others = seen.published.iter().filter(|(_, volume)| *volume == id);
                 others.for_each(|(other, _)| detach_mount(other));
+            }
+            Defect::UnpublishDropsStaging => {
+                let device_of = |path: &str| fs::metadata(path).map(|at| at.dev()).ok();
+                let device = device_of(&target);
+                let stagings = seen.staging_paths.iter().filter(|path| device_of(path) == device);
+                stagings.for_each(|path| detach_mount(path));
             }
             Defect::LosesLastByte => cut(Path::new(&target), |bytes| bytes.saturating_sub(1)),
             Defect::CutsFiles => cut(Path::new(&target), |bytes| bytes.min(CUT_AT_BYTES)),

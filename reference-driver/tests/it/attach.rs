@@ -132,7 +132,7 @@ fn shared() -> VolumeCapability {
 }
 
 async fn node_id(driver: &HostpathDriver) -> String {
-    let info = driver.node_get_info(Request::new(NodeGetInfoRequest {})).await.unwrap().into_inner();
+    let info = driver.node_get_info(Request::new(NodeGetInfoRequest::default())).await.unwrap().into_inner();
     info.node_id
 }
 

@@ -178,7 +178,8 @@ async fn statistics_exist_only_where_the_volume_is() {
     for path in ["/etc", "relative", "/no/such"] {
         assert_eq!(rig.stats(&volume.volume_id, path).await.unwrap_err().code(), Code::NotFound, "{path}");
     }
-    let info = rig.driver.node_get_info(Request::new(NodeGetInfoRequest {})).await.unwrap().into_inner();
+    let info =
+        rig.driver.node_get_info(Request::new(NodeGetInfoRequest::default())).await.unwrap().into_inner();
     assert_eq!(info.node_id, "node1");
     rig.take(&volume.volume_id).await;
     rig.delete(&volume.volume_id).await;

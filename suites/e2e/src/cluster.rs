@@ -181,6 +181,8 @@ pub enum Feature {
     SeLinux,
     /// Volumes that are mounted with SELinux contexts, which can be seen.
     SeLinuxContexts,
+    /// SELinux contexts for volumes of every access mode, as with the gate SELinuxMount.
+    SeLinuxEveryMode,
     /// Tests of the API server, the scheduler, controllers or kubelet alone.
     Orchestrator,
     /// Snapshots, with their controller and their kinds.
@@ -214,6 +216,7 @@ impl Feature {
         Feature::NodeAccess,
         Feature::SeLinux,
         Feature::SeLinuxContexts,
+        Feature::SeLinuxEveryMode,
         Feature::Orchestrator,
         Feature::Snapshots,
         Feature::SnapshotMetadata,
@@ -242,6 +245,7 @@ impl Feature {
             Feature::NodeAccess
             | Feature::SeLinux
             | Feature::SeLinuxContexts
+            | Feature::SeLinuxEveryMode
             | Feature::Orchestrator
             | Feature::Snapshots
             | Feature::AttributesClasses

@@ -302,7 +302,7 @@ async fn nodes(cx: &Cx, streaks: &Streaks) -> Result<Vec<KubeNode>, Stop> {
 async fn registered(node: &Cx, streaks: &Streaks) -> Result<v1::NodeGetInfoResponse, Stop> {
     let until = Instant::now() + REGISTRATION_LIMIT.min(node.remaining() / 2);
     for tries in 1.. {
-        let reply = node.call(v1::NodeGetInfoRequest {}).once().await;
+        let reply = node.call(v1::NodeGetInfoRequest::default()).once().await;
         let pause = KUBELET.pause(tries);
         let is_over = match streaks.heard(&reply) {
             Ok(_) => true,
@@ -352,6 +352,12 @@ impl Cluster for EmulatedCluster {
         let csi_driver = &self.shared.csi_driver;
         if feature == Feature::SeLinuxContexts {
             self.shows_contexts()?;
+        }
+        let version = self.shared.settings.version;
+        if feature == Feature::SeLinuxEveryMode && !version.labels_every_access_mode() {
+            return Err(format!(
+                "kubelet {version} passes no SELinux context for such volumes: its gate SELinuxMount is off"
+            ));
         }
         let missing = match feature {
             Feature::SeLinuxContexts if !csi_driver.se_linux_mount => Some("seLinuxMount"),

@@ -2,10 +2,12 @@
 
 mod allocatable_count;
 mod capacity;
+mod completed_pods;
 mod disruptive;
 mod ephemeral;
 mod fsgroupchangepolicy;
 mod multi_volume;
+mod pod_delete_after_umount;
 mod provisioning;
 mod pvc_deletion_performance;
 mod read_write_once_pod;
@@ -70,14 +72,18 @@ pub static ALL: &[&Suite] = &[
     &service_account_token::SUITE,
     &selinux_mount::DIFFERENT,
     &sqlite::SUITE,
+    &completed_pods::SUITE,
+    &pod_delete_after_umount::SUITE,
 ];
 
 /// Suites that e2e.test does not have for a definition: upstream has their tests for its driver in memory, or not at all.
-pub const NOT_UPSTREAMS: [&str; 6] = [
+pub const NOT_UPSTREAMS: [&str; 8] = [
     "volume-health",
     "snapshot-topology",
     "MutableCSINodeAllocatableCount",
     "CSIServiceAccountToken",
     "seLinuxMountDifferent",
     "sqlite",
+    "completed-pods",
+    "OpenShift CSI extended - Pod delete after umount",
 ];

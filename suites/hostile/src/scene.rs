@@ -197,6 +197,9 @@ impl Scene {
             let asked = v1::ControllerListVolumeHealthRequest { max_entries: 2, ..Default::default() };
             all.push(Request::of(cx, asked));
         }
+        if has(GetNodeInfo) {
+            all.push(Request::of(cx, v1::ControllerGetNodeInfoRequest { node_id: self.node_id.clone() }));
+        }
         if has(ModifyVolume) {
             all.push(Request::of(
                 cx,
@@ -270,7 +273,7 @@ impl Scene {
         let has = |capability| cx.target().capabilities().has(capability);
         let (id, staged) = (|| self.volume.id.clone(), &published.staged);
         let mut all = vec![
-            Request::of(cx, v1::NodeGetInfoRequest {}),
+            Request::of(cx, v1::NodeGetInfoRequest::default()),
             Request::of(cx, v1::NodeGetCapabilitiesRequest {}),
             Request::of(cx, cx.publish_request(staged, &published.target_path)),
             Request::of(

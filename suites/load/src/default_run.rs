@@ -50,7 +50,7 @@ async fn has_room(cx: &Cx, workload: &Workload) -> CheckResult {
     if !cx.target().serves(Service::Node) {
         return Ok(());
     }
-    let limit = cx.call(v1::NodeGetInfoRequest {}).setup("the node").await?.max_volumes_per_node;
+    let limit = cx.call(v1::NodeGetInfoRequest::default()).setup("the node").await?.max_volumes_per_node;
     let needed = i64::from(workload.published + workload.callers);
     match limit > 0 && limit < needed {
         true => Err(Stop::skip(format!(

@@ -66,7 +66,7 @@ impl Fleet {
         let create = cx.create_node_volume_request().await?;
         let (mut node_id, mut max_volumes_per_node) = Default::default();
         if cx.target().serves(Service::Node) {
-            let info = cx.call(v1::NodeGetInfoRequest {}).setup("the node").await?;
+            let info = cx.call(v1::NodeGetInfoRequest::default()).setup("the node").await?;
             (node_id, max_volumes_per_node) = (info.node_id, info.max_volumes_per_node);
         }
         let create_block = match workload.mix.contains_key(&Cycle::Block) {

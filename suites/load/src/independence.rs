@@ -261,7 +261,7 @@ impl Load {
         let mut slowest = Duration::ZERO;
         while is_under_way() {
             let asked = Instant::now();
-            let reply = self.cx.call(v1::NodeGetInfoRequest {}).once().await;
+            let reply = self.cx.call(v1::NodeGetInfoRequest::default()).once().await;
             slowest = slowest.max(asked.elapsed());
             if reply.any_answer().is_err() {
                 return None;

@@ -3,6 +3,7 @@
 pub(crate) mod common;
 pub(crate) mod controller_expand_volume;
 pub(crate) mod controller_get_capabilities;
+pub(crate) mod controller_get_node_info;
 pub(crate) mod controller_get_volume;
 pub(crate) mod controller_get_volume_health;
 pub(crate) mod controller_list_volume_health;
@@ -47,6 +48,7 @@ pub(crate) const CHECKS: &[&[&Check]] = &[
     controller_get_volume::CHECKS,
     controller_get_volume_health::CHECKS,
     controller_list_volume_health::CHECKS,
+    controller_get_node_info::CHECKS,
     create_snapshot::CHECKS,
     create_snapshot::topology::CHECKS,
     delete_snapshot::CHECKS,

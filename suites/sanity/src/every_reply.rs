@@ -43,7 +43,7 @@ async fn ask_around(cx: &Cx) -> CheckResult {
     ask(cx, v1::GetPluginCapabilitiesRequest {}).await?;
     ask(cx, v1::ProbeRequest {}).await?;
     if NODE.unmet(cx.target(), cx.access()).is_none() {
-        ask(cx, v1::NodeGetInfoRequest {}).await?;
+        ask(cx, v1::NodeGetInfoRequest::default()).await?;
     }
     let capabilities = cx.target().capabilities();
     if capabilities.has(Capability::CreateDeleteVolume) && !cx.target().has_done(v1::CreateVolumeRequest::RPC)

@@ -32,6 +32,7 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
         "upstream callers send no secrets, but a driver may document that it needs some",
     ),
     (&req::CTRL_LISTSNAP_003, "the moment at which a snapshot is cut does not show from outside"),
+    (&req::CTRL_NODEINFO_007, "needs a volume that is attached by other means than the driver"),
     (&req::CTRL_PUBLISH_020, "calls without publish_context cannot use it, and all others may need it"),
     (&req::GEN_ERR_006, "needs a valid identity of the back end that lacks a permission"),
     (

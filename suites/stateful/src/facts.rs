@@ -147,7 +147,7 @@ impl Facts {
         if let Some(can) = response(cx.call(v1::NodeGetCapabilitiesRequest {}).await)? {
             self.add_all(&about("NodeGetCapabilities"), &can.capabilities);
         }
-        if let Some(info) = response(cx.call(v1::NodeGetInfoRequest {}).await)? {
+        if let Some(info) = response(cx.call(v1::NodeGetInfoRequest::default()).await)? {
             let about = about("NodeGetInfo");
             self.add(&about, "node_id", info.node_id);
             self.add(&about, "max_volumes_per_node", info.max_volumes_per_node.to_string());

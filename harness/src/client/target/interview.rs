@@ -14,6 +14,7 @@ use crate::client::response_rules::ResponseRules;
 use crate::config::Config;
 use crate::protocol::capability::{Capabilities, Capability, sets};
 use crate::protocol::effect;
+use crate::protocol::version::Version;
 
 /// Times that a question is asked again while the driver says "not now".
 const TRIES_MAX: u32 = 5;
@@ -150,7 +151,7 @@ impl<'a> Interview<'a> {
     }
 
     async fn node_id(&self, peer: &Peer) -> Result<Option<String>, TargetError> {
-        let answer = self.ask(peer, v1::NodeGetInfoRequest {}).await?;
+        let answer = self.ask(peer, v1::NodeGetInfoRequest::default()).await?;
         Ok(answer.ok().map(|info| info.node_id).filter(|id| !id.is_empty()))
     }
 
@@ -172,11 +173,16 @@ impl<'a> Interview<'a> {
 
     /// Removes capabilities that do not exist in the version that the user wants the driver to be judged by.
     fn versions(&mut self) {
-        let Some(version) = self.config.csi_version.named() else { return };
-        self.hidden = self.capabilities.keep(version);
+        let newest = self.config.csi_version.newest();
+        self.hidden = self.capabilities.keep(newest);
         for later in &self.hidden {
-            self.remarks.push(format!("{later} came after CSI v{version} and is not tested"));
+            let preview = match later.versions().first() > Version::RELEASED {
+                true => "; --csi-version 1.14-preview tests it",
+                false => "",
+            };
+            self.remarks.push(format!("{later} came after CSI v{newest} and is not tested{preview}"));
         }
+        let Some(version) = self.config.csi_version.named() else { return };
         for earlier in self.capabilities.iter().filter(|one| !one.versions().has(version)) {
             self.remarks.push(format!(
                 "{earlier} has a number that CSI v{version} keeps free; it is judged by the rules that it had"

@@ -49,8 +49,8 @@ impl EmulatedClusters {
             Some((_, why)) => Some((*feature, Err((*why).to_owned()))),
             // The driver reports its own features.
             None if feature.capability().is_some() => None,
-            // This depends on the driver's process, too.
-            None if *feature == Feature::SeLinuxContexts => None,
+            // These depend on the driver's process, and on the version of Kubernetes.
+            None if matches!(feature, Feature::SeLinuxContexts | Feature::SeLinuxEveryMode) => None,
             None => Some((*feature, Ok(()))),
         };
         View { nodes_count, nodes: None, offers: Feature::ALL.iter().filter_map(offer).collect() }

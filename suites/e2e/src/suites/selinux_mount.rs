@@ -46,6 +46,7 @@ test! {
         name: "Pod with RWO volume and mount policy should mount volumes with SELinux mount option",
         tags: ["FeatureGate:SELinuxMount"],
         alone: true,
+        needs: [Need::Offers(Feature::SeLinuxEveryMode)],
     }
     async |scene| {
         let policy = Some(SeLinuxChangePolicy::MountOption);

@@ -4,14 +4,16 @@ use csi_harness::prelude::{CheckResult, Cx};
 use csi_harness::results::outcome::Halt;
 use csi_mock_driver::Config;
 use csi_proto::v1;
-use csi_suite_e2e::cluster::{AccessMode, Cluster as _, PvcPhase, PvcSpec, VolumePhase};
+use csi_suite_e2e::cluster::{AccessMode, Cluster as _, PvcPhase, PvcSpec, VolumeMode, VolumePhase};
 use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 use tokio::sync::watch;
 
-use crate::stage::{Test, claim, class, on_mock, on_mock_interrupted, on_mock_paused};
+use crate::pods::pod_spec;
+use crate::stage::{Test, claim, class, on_mock, on_mock_interrupted, on_mock_paused, started};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_claim_gets_a_volume_that_goes_with_it", a_claim_gets_a_volume_that_goes_with_it),
+    ("names_of_volumes_are_unlike_their_handles", names_of_volumes_are_unlike_their_handles),
     ("a_driver_that_says_no_for_long_is_given_up", a_driver_that_says_no_for_long_is_given_up),
     ("what_is_asked_for_again_after_minutes_only_is_not_waited_for", what_is_asked_for_after_minutes_only),
     ("an_interruption_undoes_what_is_under_way", an_interruption_undoes_what_is_under_way),
@@ -48,6 +50,36 @@ fn a_claim_gets_a_volume_that_goes_with_it() {
         request.contains("pvc-") && request.contains(r#""capacity_range":{"required_bytes":1048576}"#),
         "{request}"
     );
+}
+
+/// A driver that takes the name of a PersistentVolume for its handle, or the other way round, finds no volume.
+fn names_of_volumes_are_unlike_their_handles() {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx).await;
+        let bound = claim(&local, spec(&class.name)).await;
+        let volume = local.volume(bound.volume.as_deref().unwrap()).await?.unwrap();
+        let uuid = volume.name.strip_prefix("pvc-").unwrap();
+        assert_eq!(uuid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12], "{uuid}");
+        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
+        started(&local, "pod").await?;
+        local.close().await
+    }
+    let played = on_mock(Config::default(), body);
+    let created = &played.passed().requests("CreateVolume")[0];
+    let published = &played.requests("NodePublishVolume")[0];
+    let (name, handle) = (field(created, "name"), field(published, "volume_id"));
+    assert!(!name.contains(handle) && !handle.contains(name), "{name} {handle}");
+    let (staging, target) = (field(published, "staging_target_path"), field(published, "target_path"));
+    assert!(target.ends_with(&format!("/volumes/kubernetes.io~csi/{name}/mount")), "{target}");
+    for (path, part) in [(target, handle), (staging, handle), (staging, name)] {
+        assert!(!path.contains(part), "{part} is in {path}");
+    }
+}
+
+/// Returns a text of a printed request.
+fn field<'a>(request: &'a str, name: &str) -> &'a str {
+    let (_, rest) = request.split_once(&format!("\"{name}\":\"")).unwrap();
+    rest.split('"').next().unwrap()
 }
 
 fn a_driver_that_says_no_for_long_is_given_up() {

@@ -56,10 +56,11 @@ pub(crate) fn a_right_driver_passes() {
     let of = |wanted: fn(&On) -> bool| {
         ROWS.iter().filter(move |row| wanted(&row.on)).map(|row| row.test).collect()
     };
-    passes(on_hostpath(None, Setup::Plain, of(|on| matches!(on, On::Hostpath(_)))));
-    passes(on_hostpath(None, Setup::SmallNode, of(|on| matches!(on, On::Installed(_)))));
-    passes(on_hostpath(None, Setup::InUse, of(|on| matches!(on, On::InUse(_)))));
-    passes(on_hostpath(None, Setup::Labelled, of(|on| matches!(on, On::Labelled(_)))));
+    let newest = Version::default();
+    passes(on_hostpath(None, Setup::Plain, newest, of(|on| matches!(on, On::Hostpath(_)))));
+    passes(on_hostpath(None, Setup::SmallNode, newest, of(|on| matches!(on, On::Installed(_)))));
+    passes(on_hostpath(None, Setup::InUse, newest, of(|on| matches!(on, On::InUse(_)))));
+    passes(on_hostpath(None, Setup::Labelled, newest, of(|on| matches!(on, On::Labelled(_)))));
     passes(Some(on_mock(None, &[], of(|on| matches!(on, On::Mock(..))))));
 }
 
@@ -74,7 +75,11 @@ fn passes(run: Option<Run>) {
 /// A driver that takes no snapshot while its volume is written to passes: upstream's test writes nothing at that time.
 pub(crate) fn a_workload_does_not_keep_a_test_from_passing() {
     const TEST: &str = "snapshottable-stress/dynamic-snapshot-delete-policy:should-support-snapshotting-of-many-volumes-repeatedly";
-    let Some(run) = on_hostpath(Some(Defect::SnapshotsNeedQuiet), Setup::InUse, vec![TEST]) else { return };
+    let Some(run) =
+        on_hostpath(Some(Defect::SnapshotsNeedQuiet), Setup::InUse, Version::default(), vec![TEST])
+    else {
+        return;
+    };
     let [report] = &run.reports[..] else { panic!("{:#?}", run.reports) };
     assert_eq!(report.outcome, Outcome::Passed);
     let is_named = |note: &String| note.starts_with("CreateSnapshot takes longer than 30 s");
@@ -83,14 +88,8 @@ pub(crate) fn a_workload_does_not_keep_a_test_from_passing() {
 
 /// With the defect, the test fails, and its words say why. It only warns if the defect hurts a workload.
 pub(crate) fn is_found(row: &Row) {
-    let run = match row.on {
-        On::Hostpath(defect) => on_hostpath(Some(defect), Setup::Plain, vec![row.test]),
-        On::Installed(defect) => on_hostpath(Some(defect), Setup::SmallNode, vec![row.test]),
-        On::InUse(defect) => on_hostpath(Some(defect), Setup::InUse, vec![row.test]),
-        On::Labelled(defect) => on_hostpath(Some(defect), Setup::Labelled, vec![row.test]),
-        On::Mock(defect, without) => Some(on_mock(Some(defect), without, vec![row.test])),
-    };
-    let Some(run) = run else { return };
+    let version = row.versions.map_or_else(Version::default, |(version, _)| version);
+    let Some(run) = with_defect(row, version) else { return };
     let outcomes: Vec<&Outcome> = run.reports.iter().map(|report| &report.outcome).collect();
     let violation = match (outcomes[..].first(), row.is_warning()) {
         (Some(Outcome::Failed(Finding { violation, .. })), false) => violation,
@@ -107,6 +106,25 @@ pub(crate) fn is_found(row: &Row) {
     assert_eq!(story.contains("time line of"), row.is_warning() && !is_of_several, "{story}");
 }
 
+/// Returns the run of the test of a row on the driver with the defect.
+fn with_defect(row: &Row, version: Version) -> Option<Run> {
+    match row.on {
+        On::Hostpath(defect) => on_hostpath(Some(defect), Setup::Plain, version, vec![row.test]),
+        On::Installed(defect) => on_hostpath(Some(defect), Setup::SmallNode, version, vec![row.test]),
+        On::InUse(defect) => on_hostpath(Some(defect), Setup::InUse, version, vec![row.test]),
+        On::Labelled(defect) => on_hostpath(Some(defect), Setup::Labelled, version, vec![row.test]),
+        On::Mock(defect, without) => Some(on_mock(Some(defect), without, vec![row.test])),
+    }
+}
+
+/// A defect that depends on the version of Kubernetes is not found in a version in which it does no harm.
+pub(crate) fn is_right_in_another_version(row: &Row) {
+    let Some((_, harmless)) = row.versions else { return };
+    let Some(run) = with_defect(row, harmless) else { return };
+    let [report] = &run.reports[..] else { panic!("{:#?}", run.reports) };
+    assert!(matches!(report.outcome, Outcome::Passed | Outcome::Skipped(_)), "{row:#?}: {report:#?}");
+}
+
 /// How the reference driver is installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setup {
@@ -120,7 +138,7 @@ enum Setup {
 }
 
 /// Runs tests on the reference driver; without root it prints that it does not.
-fn on_hostpath(defect: Option<Defect>, setup: Setup, tests: Vec<&str>) -> Option<Run> {
+fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Vec<&str>) -> Option<Run> {
     let ran = hostpath::in_directory(async |root| {
         let (small, manifests): (&[&str], _) = match setup {
             Setup::SmallNode => (&["--attach-limit=3"], CSI_DRIVER),
@@ -137,12 +155,17 @@ fn on_hostpath(defect: Option<Defect>, setup: Setup, tests: Vec<&str>) -> Option
             _ => (hostpath::driver(root, &flags, defect), "snapshotMetadata"),
         };
         let definition = promised(root, "hostpath-image.yaml", &[promise]);
+        let text = fs::read_to_string(&definition).unwrap();
+        let capabilities = "\n  Capabilities:\n";
+        assert!(text.contains(capabilities));
+        let more = format!("{capabilities}    podDeleteAfterUmount: true\n");
+        fs::write(&definition, text.replace(capabilities, &more)).unwrap();
         if setup == Setup::InUse {
             bind_late(&definition);
         }
         // This one is right in the end.
         let is_faulty = defect.is_some_and(|defect| defect != Defect::SnapshotsNeedQuiet);
-        let suite = suite(&definition, manifests, 1, is_faulty);
+        let suite = suite(&definition, manifests, 1, version, is_faulty);
         let mut config = config_of(root, &[hostpath::endpoint(root)], is_faulty);
         if setup == Setup::InUse && defect.is_some() {
             config.profile = Profile::Csi;
@@ -197,7 +220,7 @@ fn on_mock(defect: Option<MockDefect>, without: &[Capability], tests: Vec<&str>)
     });
     let endpoints: Vec<Endpoint> = (0..nodes).map(endpoint).collect();
     let definition = promised(&root, "mock.yaml", &["snapshotDataSource"]);
-    let suite = suite(&definition, "", nodes, defect.is_some());
+    let suite = suite(&definition, "", nodes, Version::default(), defect.is_some());
     let ran = run(driver, config_of(&root, &endpoints, defect.is_some()), suite, &tests);
     tokio::runtime::Runtime::new().unwrap().block_on(ran)
 }
@@ -234,7 +257,7 @@ fn promised(root: &Path, name: &str, promises: &[&str]) -> PathBuf {
     file
 }
 
-fn suite(definition: &Path, manifests: &str, nodes: usize, is_faulty: bool) -> Suite {
+fn suite(definition: &Path, manifests: &str, nodes: usize, version: Version, is_faulty: bool) -> Suite {
     let mut loaded = DriverDefinition::load(definition).unwrap();
     if is_faulty {
         loaded.definition.timeouts.pod_start = POD_LIMIT;
@@ -244,10 +267,10 @@ fn suite(definition: &Path, manifests: &str, nodes: usize, is_faulty: bool) -> S
     let file = definition.with_file_name("manifests.yaml");
     fs::write(&file, manifests).unwrap();
     let objects = Arc::new(Objects::read(&[file]).unwrap());
-    let settings = Settings { objects, ..Settings::new(std::env::current_exe().unwrap()) };
+    let settings = Settings { objects, version, ..Settings::new(std::env::current_exe().unwrap()) };
     let clusters = EmulatedClusters::new(settings, nodes, loaded.definition.clone(), |_| {});
     let definition = Definition::new(loaded).unwrap();
-    plan::suite(Arc::new(definition), Version::default(), Arc::new(clusters))
+    plan::suite(Arc::new(definition), version, Arc::new(clusters))
 }
 
 fn config_of(root: &Path, endpoints: &[Endpoint], is_faulty: bool) -> Config {

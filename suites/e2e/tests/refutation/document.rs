@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::table::ROWS;
+use crate::table::{ROWS, Row};
 
 const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
@@ -28,7 +28,10 @@ pub(crate) fn has_the_table() {
 fn table() -> String {
     let rows = |verdict: &str, is_warning: bool| {
         let rows = ROWS.iter().filter(|row| row.is_warning() == is_warning);
-        let rows: String = rows.map(|row| format!("| {} | `{}` |\n", row.flaw, row.test)).collect();
+        let with = |row: &Row| row.versions.map(|(version, _)| format!(" with `--kubernetes {version}`"));
+        let line =
+            |row: &Row| format!("| {} | `{}`{} |\n", row.flaw, row.test, with(row).unwrap_or_default());
+        let rows: String = rows.map(line).collect();
         format!("| a driver that | {verdict} |\n|---|---|\n{rows}")
     };
     format!("{}\n{}", rows("fails", false), rows("gets a warning from", true))

@@ -33,6 +33,11 @@ fn main() -> ExitCode {
     let name = "a_workload_does_not_keep_a_test_from_passing".to_owned();
     trials.push(trial(name, bench::a_workload_does_not_keep_a_test_from_passing));
     trials.extend(table::ROWS.iter().map(|row| trial(row.label(), || bench::is_found(row))));
+    trials.extend(table::ROWS.iter().filter_map(|row| {
+        let (_, harmless) = row.versions?;
+        let name = format!("{}/harmless in {harmless}", row.label());
+        Some(trial(name, || bench::is_right_in_another_version(row)))
+    }));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

@@ -3,6 +3,7 @@
 use csi_faulty_driver::Defect;
 use csi_mock_driver::{Capability, Defect as MockDefect};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
+use csi_suite_e2e::version::Version;
 
 /// The driver that does something wrong, and what.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Row {
     pub(crate) test: &'static str,
     /// A part of what the test says.
     pub(crate) says: &'static str,
+    /// If the defect depends on the version of Kubernetes: one in which it is found, and one in which it is not.
+    pub(crate) versions: Option<(Version, Version)>,
 }
 
 impl Row {
@@ -49,23 +52,28 @@ impl Row {
 }
 
 const fn row(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
-    Row { on: On::Hostpath(defect), flaw, test, says }
+    Row { on: On::Hostpath(defect), flaw, test, says, versions: None }
 }
 
 const fn installed(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
-    Row { on: On::Installed(defect), flaw, test, says }
+    Row { on: On::Installed(defect), flaw, test, says, versions: None }
 }
 
 const fn in_use(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
-    Row { on: On::InUse(defect), flaw, test, says }
+    Row { on: On::InUse(defect), flaw, test, says, versions: None }
 }
 
 const fn labelled(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
-    Row { on: On::Labelled(defect), flaw, test, says }
+    Row { on: On::Labelled(defect), flaw, test, says, versions: None }
+}
+
+/// A row whose defect is found in one version of Kubernetes, and not in another one.
+const fn in_version(row: Row, version: Version, not_in: Version) -> Row {
+    Row { versions: Some((version, not_in)), ..row }
 }
 
 const fn mock(defect: MockDefect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
-    Row { on: On::Mock(defect, &[]), flaw, test, says }
+    Row { on: On::Mock(defect, &[]), flaw, test, says, versions: None }
 }
 
 /// All there are.
@@ -245,6 +253,30 @@ pub(crate) static ROWS: &[Row] = &[
         "a volume loses what a database has committed",
     ),
     row(
+        Defect::StaysPublished,
+        "leaves the volume of a completed pod mounted",
+        "completed-pods/dynamic-pv-default-fs:should-unmount-the-volume-of-a-completed-pod-and-mount-it-for-the-next-pod-on-the-node",
+        "nothing is left of pod",
+    ),
+    row(
+        Defect::UnpublishDropsStaging,
+        "takes the mount at the staging path away with that of the first pod that has completed",
+        "completed-pods/dynamic-pv-default-fs:should-keep-a-volume-mounted-beside-a-completed-pod-and-mount-it-for-another-pod",
+        "pod-",
+    ),
+    row(
+        Defect::LooksForNameInPath,
+        "looks for a volume by the name of its PersistentVolume, which is in the target path",
+        "provisioning/dynamic-pv-default-fs:should-mount-multiple-pv-pointing-to-the-same-storage-on-the-same-node",
+        "there is no volume",
+    ),
+    row(
+        Defect::RefusesUnpublishWithoutMount,
+        "fails NodeUnpublishVolume if an administrator has already unmounted the target path",
+        "openshift-csi-extended-pod-delete-after-umount/dynamic-pv-default-fs:should-delete-pod-after-volume-directory-was-umounted-on-the-node",
+        "not mounted",
+    ),
+    row(
         Defect::NegativeCapacity,
         "answers GetCapacity with less than nothing",
         "capacity/dynamic-pv-default-fs:provides-storage-capacity-information",
@@ -319,6 +351,7 @@ pub(crate) static ROWS: &[Row] = &[
         flaw: "goes on telling that a volume is ill that is well again",
         test: "volume-health/dynamic-pv-filesystem-volmode:should-mark-the-claim-unhealthy-and-then-healthy",
         says: "what is healthy again",
+        versions: None,
     },
     mock(
         MockDefect::ControllerListVolumeHealthInverted,
@@ -361,6 +394,36 @@ pub(crate) static ROWS: &[Row] = &[
         "looks for tokens of service accounts in `volume_context`, where its CSIDriver asks for them in secrets",
         "csiserviceaccounttoken/dynamic-pv-filesystem-volmode:token-should-be-plumbed-down-when-csiserviceaccounttokenenabled-true",
         "serviceAccount.tokens is not in volume_context",
+    ),
+    in_version(
+        installed(
+            Defect::TokensOfSecretsOnly,
+            "looks for tokens of service accounts in secrets only, where kubelet 1.34 does not put them",
+            "csiserviceaccounttoken/dynamic-pv-filesystem-volmode:token-should-be-plumbed-down-when-csiserviceaccounttokenenabled-true",
+            "serviceAccount.tokens is not in secrets",
+        ),
+        Version::V1_34,
+        Version::V1_35,
+    ),
+    in_version(
+        installed(
+            Defect::RejectsKeysOfKubernetes,
+            "rejects keys in `volume_context` that CreateVolume has not returned, among which kubelet 1.34 puts tokens",
+            "csiserviceaccounttoken/dynamic-pv-filesystem-volmode:token-should-be-plumbed-down-when-csiserviceaccounttokenenabled-true",
+            "is an unknown key of volume_context",
+        ),
+        Version::V1_34,
+        Version::V1_37,
+    ),
+    in_version(
+        labelled(
+            Defect::RejectsContextOfShared,
+            "rejects the SELinux context of volumes that are not ReadWriteOncePod, which kubelet 1.37 passes",
+            "selinuxmount/dynamic-pv-default-fs:pod-with-rwo-volume-and-mount-policy-should-mount-volumes-with-selinux-mount-option",
+            "does not take the SELinux context",
+        ),
+        Version::V1_37,
+        Version::V1_36,
     ),
     in_use(
         Defect::GroupStaysFrozen,

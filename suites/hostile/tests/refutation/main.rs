@@ -4,6 +4,7 @@
 mod defects;
 mod mounts;
 mod process;
+mod unknown_fields;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     trials.extend(defects::trials());
     trials.extend(process::trials());
     trials.push(mounts::trial());
+    trials.extend(unknown_fields::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

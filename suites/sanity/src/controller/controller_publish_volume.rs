@@ -358,7 +358,7 @@ check! {
         runs: Serial,
     }
     async |cx| {
-        let node = cx.call(v1::NodeGetInfoRequest {}).setup("the limit of the node").await?;
+        let node = cx.call(v1::NodeGetInfoRequest::default()).setup("the limit of the node").await?;
         let limit = node.max_volumes_per_node;
         if limit <= 0 {
             return Err(Stop::skip("the node has no limit of volumes"));

@@ -109,7 +109,7 @@ check! {
         refuted_by: ["get-capacity-negative"],
     }
     async |cx| {
-        let node = cx.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
+        let node = cx.call(v1::NodeGetInfoRequest::default()).setup("the topology of the node").await?;
         let Some(topology) = node.accessible_topology else {
             return Err(Stop::skip("the node has no topology"));
         };

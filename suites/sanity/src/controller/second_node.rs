@@ -57,7 +57,9 @@ fn reaches(node: &v1::NodeGetInfoResponse, places: &[v1::Topology]) -> bool {
 async fn reached(cx: &Cx, modes: &[Mode]) -> CheckResult<Reached> {
     let mut others = Vec::new();
     for node in (1..cx.target().nodes().len()).rev() {
-        others.push(cx.at_node(node).call(v1::NodeGetInfoRequest {}).setup("the other node's id").await?);
+        others.push(
+            cx.at_node(node).call(v1::NodeGetInfoRequest::default()).setup("the other node's id").await?,
+        );
     }
     for &mode in modes {
         let request = v1::CreateVolumeRequest {

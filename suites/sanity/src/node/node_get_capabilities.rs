@@ -23,7 +23,7 @@ check! {
 
 /// Returns whether there is a Node service, however it answers empty requests.
 async fn answers_other_node_calls(cx: &Cx) -> CheckResult<bool> {
-    let info = cx.call(v1::NodeGetInfoRequest {}).await;
+    let info = cx.call(v1::NodeGetInfoRequest::default()).await;
     let unpublish = cx.call(v1::NodeUnpublishVolumeRequest::default()).await;
     Ok([info.code()?, unpublish.code()?].into_iter().any(|code| code != Code::Unimplemented))
 }
@@ -53,4 +53,24 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&SERVED, &WELL_FORMED];
+check! {
+    /// A node that leaves its topology to the controller has none if the controller cannot be asked.
+    GET_NODE_INFO_TOO {
+        id: "node/node-get-capabilities/get-node-info",
+        title: "a driver with NODE_INFO_FROM_CONTROLLER has GET_NODE_INFO",
+        spec: [req::NODE_INFO_017],
+        needs: [NODE, CONTROLLER, CONTROLLER_SERVICE, NODE_INFO_FROM_CONTROLLER],
+        refuted_by: ["controller-get-capabilities-hides-get-node-info"],
+    }
+    async |cx| {
+        ensure!(
+            cx.target().capabilities().has(Capability::GetNodeInfo),
+            "NODE_INFO_FROM_CONTROLLER is advertised without GET_NODE_INFO";
+            expected: "GET_NODE_INFO in ControllerGetCapabilities",
+            actual: "none"
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&SERVED, &WELL_FORMED, &GET_NODE_INFO_TOO];

@@ -13,7 +13,7 @@ const CALLS: usize = 3;
 
 /// Returns the answer; skips if the driver need not have the RPC.
 async fn info(cx: &Cx) -> CheckResult<v1::NodeGetInfoResponse> {
-    let reply = cx.call(v1::NodeGetInfoRequest {}).await;
+    let reply = cx.call(v1::NodeGetInfoRequest::default()).await;
     let mandatory = cx.target().capabilities().has(Capability::PublishUnpublishVolume);
     if reply.code()? == Code::Unimplemented && !mandatory {
         return Err(Stop::skip("the driver does not attach volumes and has no NodeGetInfo"));
@@ -31,7 +31,7 @@ check! {
         refuted_by: ["node-get-info-unimplemented", "node-get-info-fails"],
     }
     async |cx| {
-        cx.call(v1::NodeGetInfoRequest {}).await.must("say which node this is")?;
+        cx.call(v1::NodeGetInfoRequest::default()).await.must("say which node this is")?;
         Ok(())
     }
 }
@@ -194,6 +194,29 @@ check! {
     }
 }
 
+check! {
+    /// The orchestrator asks the controller about the node by this id.
+    FROM_CONTROLLER {
+        id: "node/node-get-info/controller-get-node-info",
+        title: "NodeGetInfo gives one node_id with and without controller_get_node_info",
+        spec: [req::NODE_INFO_018],
+        needs: [NODE, NODE_INFO_FROM_CONTROLLER],
+        refuted_by: ["node-get-info-id-differs-with-flag"],
+    }
+    async |cx| {
+        let request = v1::NodeGetInfoRequest { controller_get_node_info: true };
+        let with = cx.call(request).setup("the node_id alone").await?.node_id;
+        let without = info(cx).await?.node_id;
+        ensure!(
+            with == without,
+            "the node_id is another one with controller_get_node_info";
+            expected: format!("{without:?}"),
+            actual: format!("{with:?}")
+        );
+        Ok(())
+    }
+}
+
 pub(crate) static CHECKS: &[&Check] = &[
     &SERVED,
     &NODE_ID,
@@ -203,4 +226,5 @@ pub(crate) static CHECKS: &[&Check] = &[
     &MAX_VOLUMES,
     &TOPOLOGY_ADVERTISED,
     &TOPOLOGY_FORM,
+    &FROM_CONTROLLER,
 ];

@@ -7,6 +7,7 @@ use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config, HealthHooks, NodeConfig, Secret, StaticVolume};
+use csi_harness::protocol::version::CsiVersion;
 use csi_harness::run::refutation::absent_for;
 use csi_harness::run::runner::RunOptions;
 use csi_harness::spec::need::Need;
@@ -96,6 +97,12 @@ pub(crate) fn everything_on() -> csi_mock_driver::Config {
         topology: pairs(&[("zone", "zone-c")]),
     });
     csi_mock_driver::Config { nodes, max_volumes_per_node: 48, volumes: volumes.into(), ..Default::default() }
+}
+
+/// Makes the driver offer what a draft of the next version adds, and the suite test it.
+pub(crate) fn preview(mock: &mut csi_mock_driver::Config, config: &mut Config) {
+    mock.csi_version = csi_mock_driver::CsiVersion::V1_14Preview;
+    config.csi_version = CsiVersion::V1_14Preview;
 }
 
 /// Returns a volume that an administrator made.

@@ -12,7 +12,7 @@ use csi_harness::client::answer::Answer;
 use csi_harness::config::AccessType;
 use csi_harness::results::failure_report::explaining_calls;
 use csi_harness::results::outcome::{CheckReport, Finding, Outcome};
-use csi_harness::run::refutation::{Trial, by_its_rules};
+use csi_harness::run::refutation::{Trial, by_its_rules, is_of_preview};
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Capability, Defect};
 use csi_proto::lock::Mutex;
@@ -198,7 +198,11 @@ fn play(defect: Defect, without: Vec<Capability>, wanted: impl Fn(&Check) -> boo
         config.time_limits.rpc_ms.insert(rpc.to_owned(), 100);
     }
     // The blocks of a mock volume depend on the seed.
-    let mock = csi_mock_driver::Config { seed: Some(1), defects: vec![defect], without, ..everything_on() };
+    let mut mock =
+        csi_mock_driver::Config { seed: Some(1), defects: vec![defect], without, ..everything_on() };
+    if refuted_by(defect.id()).any(|check| is_of_preview(&check)) {
+        bench::preview(&mut mock, &mut config);
+    }
     bench::play_those(1, mock, config, wanted)
 }
 

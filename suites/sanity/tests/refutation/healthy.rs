@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use csi_harness::checks::check::Runs;
 use csi_harness::results::outcome::Outcome;
+use csi_harness::run::refutation::is_of_preview;
 use csi_mock_driver::Defect;
 use csi_proto::RPCS;
 use csi_test_support::run::{Run, called};
@@ -20,6 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::test("healthy/all-pass", move || all_pass(played(&a)?)),
         Trial::test("healthy/all-call-what-they-speak-of", move || all_call(played(&b)?)),
+        Trial::test("healthy/preview-passes", preview_passes),
         Trial::test("healthy/few-volumes-on-a-node", all_find_room),
         Trial::test("healthy/empty-ids-come-last", empty_ids_come_last),
         Trial::test("healthy/little-space-is-no-limit-on-a-volume", little_space_is_no_limit),
@@ -39,12 +41,35 @@ fn all_pass(played: &Run) -> Result<(), Failed> {
     for (label, report) in played.by_label() {
         match &report.outcome {
             Outcome::Passed | Outcome::Failed(_) | Outcome::Broken(_) => {}
-            // It runs on a driver without that capability.
-            Outcome::Skipped(_) if needs_an_absence(&label) => {}
+            // It runs on another driver.
+            Outcome::Skipped(_) if needs_another_driver(&label) => {}
             other => wrong.push(format!("{label}: {other:?}")),
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+/// Checks that the checks of a draft pass if the user names its version, and are skipped otherwise.
+fn preview_passes() -> Result<(), Failed> {
+    let (mut mock, mut config) = (everything_on(), everything_set());
+    mock.csi_version = csi_mock_driver::CsiVersion::V1_14Preview;
+    let skipped = bench::play_those(JOBS, mock.clone(), config.clone(), is_of_preview)?;
+    bench::preview(&mut mock, &mut config);
+    let passed = bench::play_those(JOBS, mock, config, is_of_preview)?;
+    let are =
+        |run: &Run, wanted: fn(&Outcome) -> bool| run.reports.iter().all(|report| wanted(&report.outcome));
+    let is_noted =
+        |run: &Run| run.target.remarks().iter().any(|remark| remark.contains("1.14-preview tests it"));
+    let is_right = !passed.reports.is_empty()
+        && is_noted(&skipped)
+        && !is_noted(&passed)
+        && are(&skipped, |outcome| matches!(outcome, Outcome::Skipped(why) if why.contains("later version")))
+        && are(&passed, |outcome| matches!(outcome, Outcome::Passed));
+    if is_right {
+        Ok(())
+    } else {
+        Err(Failed::from(format!("{:#?}\n{:#?}", skipped.by_label(), passed.by_label())))
+    }
 }
 
 /// Checks that concurrent checks do not fill a node with space for fewer volumes than there are checks.
@@ -94,15 +119,16 @@ fn all_call(played: &Run) -> Result<(), Failed> {
         .by_label()
         .into_iter()
         .filter_map(|(label, report)| {
-            let rpc = rpc_of(&label).filter(|_| !needs_an_absence(&label))?;
+            let rpc = rpc_of(&label).filter(|_| !needs_another_driver(&label))?;
             (!called(report).any(|method| method == rpc)).then(|| format!("{label} does not call {rpc}"))
         })
         .collect();
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-fn needs_an_absence(label: &str) -> bool {
-    registry().find(label).is_ok_and(|check| !lacks(check).is_empty())
+/// Returns whether a check needs a driver that lacks a capability, or one of a version that is not released.
+fn needs_another_driver(label: &str) -> bool {
+    registry().find(label).is_ok_and(|check| !lacks(check).is_empty() || is_of_preview(check))
 }
 
 /// Returns the RPC in an id such as `controller/create-volume/no-name`.

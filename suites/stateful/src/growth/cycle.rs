@@ -275,7 +275,7 @@ async fn look(cx: &Cx) -> CheckResult {
     require_answer(cx.call(v1::GetPluginCapabilitiesRequest {}).once().await)?;
     require_answer(cx.call(v1::ProbeRequest {}).once().await)?;
     if NODE.unmet(cx.target(), cx.access()).is_none() {
-        require_answer(cx.call(v1::NodeGetInfoRequest {}).once().await)?;
+        require_answer(cx.call(v1::NodeGetInfoRequest::default()).once().await)?;
     }
     if capabilities.has(Capability::ListVolumes) {
         require_answer(cx.call(v1::ListVolumesRequest::default()).once().await)?;

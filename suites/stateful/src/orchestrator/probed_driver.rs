@@ -118,10 +118,11 @@ async fn nodes(cx: &Cx) -> CheckResult<Vec<String>> {
     if !cx.target().serves(Service::Node) {
         return Ok(Vec::new());
     }
-    let first = cx.call(v1::NodeGetInfoRequest {}).setup("the id of the node").await?;
+    let first = cx.call(v1::NodeGetInfoRequest::default()).setup("the id of the node").await?;
     let mut ids = vec![first.node_id.clone()];
     for number in 1..cx.target().nodes().len() {
-        let other = cx.at_node(number).call(v1::NodeGetInfoRequest {}).setup("the id of a node").await?;
+        let other =
+            cx.at_node(number).call(v1::NodeGetInfoRequest::default()).setup("the id of a node").await?;
         if ids.contains(&other.node_id) || other.accessible_topology != first.accessible_topology {
             break;
         }

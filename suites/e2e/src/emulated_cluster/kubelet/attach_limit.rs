@@ -38,7 +38,7 @@ impl Kubelet {
 /// Calls NodeGetInfo of a registered node, of which only the limit may differ. After a failure the former limit
 /// stays.
 pub(in crate::emulated_cluster) async fn read_again(shared: &Shared, node: usize) -> Done {
-    let asked = shared.cx.at_node(node).call(v1::NodeGetInfoRequest {}).once().await;
+    let asked = shared.cx.at_node(node).call(v1::NodeGetInfoRequest::default()).once().await;
     let Ok(info) = shared.heard(&asked) else { return Ok(()) };
     let known = &shared.nodes[node];
     if info.node_id != known.id {

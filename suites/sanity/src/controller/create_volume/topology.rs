@@ -19,8 +19,11 @@ pub(crate) async fn known_topologies(cx: &Cx) -> CheckResult<Vec<Segments>> {
     }
     let mut known = Vec::new();
     for number in 0..cx.target().nodes().len() {
-        let node =
-            cx.at_node(number).call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
+        let node = cx
+            .at_node(number)
+            .call(v1::NodeGetInfoRequest::default())
+            .setup("the topology of the node")
+            .await?;
         let topology = node.accessible_topology.unwrap_or_default();
         if !topology.segments.is_empty() && !known.contains(&topology.segments) {
             known.push(topology.segments);
@@ -219,10 +222,10 @@ check! {
         duplicate_of: "controller/controller-publish-volume/other-node",
     }
     async |cx| {
-        let here = cx.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
+        let here = cx.call(v1::NodeGetInfoRequest::default()).setup("the topology of the node").await?;
         let here = here.accessible_topology.unwrap_or_default().segments;
         for number in 1..cx.target().nodes().len() {
-            let node = cx.at_node(number).call(v1::NodeGetInfoRequest {}).setup("the topology of a node").await?;
+            let node = cx.at_node(number).call(v1::NodeGetInfoRequest::default()).setup("the topology of a node").await?;
             let place = node.accessible_topology.unwrap_or_default().segments;
             if meets(&place, &here) {
                 continue;

@@ -12,7 +12,7 @@ async fn segments(cx: &Cx) -> CheckResult<Vec<Segments>> {
         return Err(Stop::skip("the volume can be reached from everywhere"));
     }
     if NODE.unmet(cx.target(), cx.access()).is_none()
-        && let Ok(node) = cx.call(v1::NodeGetInfoRequest {}).await.any_answer()?
+        && let Ok(node) = cx.call(v1::NodeGetInfoRequest::default()).await.any_answer()?
     {
         all.extend(node.accessible_topology.map(|topology| topology.segments));
     }
