@@ -29,7 +29,7 @@ const FLAGS: [&str; 9] = [
     "--accepted-mutable-parameter-names=iops,tier",
 ];
 /// The accepted reasons for skipping a check. Checks of anything else that the driver advertises have to run.
-const MAY_BE_SKIPPED: [&str; 10] = [
+const MAY_BE_SKIPPED: [&str; 12] = [
     // Checks for drivers that lack a capability.
     "for drivers ",
     // Pre-provisioned volumes.
@@ -43,6 +43,9 @@ const MAY_BE_SKIPPED: [&str; 10] = [
     "no other RPC has secrets",
     // The driver supports online expansion, which includes this.
     "the driver does not advertise OFFLINE",
+    // These capabilities are from a draft of the specification.
+    "the driver does not advertise GET_NODE_INFO",
+    "the driver does not advertise NODE_INFO_FROM_CONTROLLER",
     // The driver creates volumes from one byte on, and accepts unknown parameters without an effect.
     "the driver reports no minimum_volume_size above 1",
     "the driver ignores unknown parameters",
