@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use csi_proto::Endpoint;
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use tokio::net::UnixStream;
 
@@ -135,7 +136,11 @@ pub fn unmount_below(path: &Path) -> io::Result<usize> {
     let path = std::fs::canonicalize(parent)?.join(name);
     let below: Vec<PathBuf> = points().into_iter().filter(|point| point.starts_with(&path)).collect();
     for point in below.iter().rev() {
-        unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?;
+        match unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+            // Where mounts are shared, as on a machine with systemd, unmounting one of them may have removed its copies.
+            Err(Errno::INVAL) if !points().contains(point) => {}
+            done => done?,
+        }
     }
     Ok(below.len())
 }
@@ -229,6 +234,9 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
+        rustix::mount::mount_bind(dir.path(), dir.path()).unwrap();
+        // Shared mounts would have copies, which would be counted as well.
+        rustix::mount::mount_change(dir.path(), rustix::mount::MountPropagationFlags::PRIVATE).unwrap();
         let [below, beside] = ["target", "target-2"].map(|name| dir.path().join(name));
         for path in [&below, &below, &beside] {
             std::fs::create_dir_all(path).unwrap();
@@ -240,7 +248,28 @@ mod tests {
         assert_eq!(unmount_below(&below).unwrap(), 3);
         assert_eq!((at(&below), at(&inner), at(&beside).len()), (vec![], vec![], 1));
         assert_eq!(unmount_below(&beside).unwrap(), 1);
-        assert_eq!(unmount_below(dir.path()).unwrap(), 0);
+        assert_eq!(unmount_below(dir.path()).unwrap(), 1);
+    }
+
+    #[test]
+    fn copies_of_shared_mounts_are_removed_as_well() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root to mount");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        rustix::mount::mount_bind(dir.path(), dir.path()).unwrap();
+        rustix::mount::mount_change(dir.path(), rustix::mount::MountPropagationFlags::SHARED).unwrap();
+        let path = dir.path().join("target");
+        std::fs::create_dir(&path).unwrap();
+        for _ in 0..2 {
+            rustix::mount::mount_bind(&path, &path).unwrap();
+        }
+        let mounted = unmount_below(&path);
+        let left = at(&path);
+        unmount_below(dir.path()).unwrap();
+        assert!(mounted.unwrap() > 2, "each mount has a copy");
+        assert_eq!(left, []);
     }
 
     #[test]

@@ -108,6 +108,8 @@ async fn foreign_mounts_are_left_alone() {
     let target = rig.bring(&volume.volume_id, mount("")).await;
     let other = rig.fixture.root.join("other");
     fs::create_dir(&other).unwrap();
+    // A shared mount would show the foreign one at the volume itself, too.
+    rustix::mount::mount_change(&target, rustix::mount::MountPropagationFlags::PRIVATE).unwrap();
     rustix::mount::mount_bind(&other, &target).unwrap();
     let refused = rig.try_unpublish(&volume.volume_id, target.to_str().unwrap()).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
