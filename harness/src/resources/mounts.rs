@@ -137,7 +137,7 @@ pub fn unmount_below(path: &Path) -> io::Result<usize> {
     let below: Vec<PathBuf> = points().into_iter().filter(|point| point.starts_with(&path)).collect();
     for point in below.iter().rev() {
         match unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-            // Where mounts are shared, as on a machine with systemd, unmounting one of them may have removed its copies.
+            // On a machine with systemd, mounts are shared: the kernel unmounts the copies of a mount together with it.
             Err(Errno::INVAL) if !points().contains(point) => {}
             done => done?,
         }

@@ -60,7 +60,7 @@ impl InUse {
     /// Publishes a new volume with an access mode, and starts to write to it.
     ///
     /// # Errors
-    /// As for [`InUse::begin`]; skip if the driver makes no such volume.
+    /// Fails like [`InUse::begin`], and skips if the driver makes no such volume.
     pub async fn begin_with_mode(cx: &Cx, mode: Mode) -> CheckResult<InUse> {
         let capability = cx.capability_with_mode(mode);
         let mut request = cx.create_node_volume_request().await?;

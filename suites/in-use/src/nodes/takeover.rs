@@ -89,7 +89,7 @@ pub(super) async fn attach_elsewhere(there: &Cx, volume: &TrackedVolume, situati
 /// Detaches a volume from a node that has not given it back, and attaches it to another one.
 ///
 /// # Errors
-/// As for [`detach_by_force`] and [`attach_elsewhere`].
+/// Fails like [`detach_by_force`] and [`attach_elsewhere`].
 pub(super) async fn move_by_force(cx: &Cx, there: &Cx, volume: &mut TrackedVolume) -> CheckResult {
     if !DETACH.is_offered(cx) {
         return Ok(());

@@ -102,7 +102,7 @@ check! {
 }
 
 check! {
-    /// The orchestrator takes a volume that it has not published for one that takes up room for ever.
+    /// A volume that is listed and not published takes up room on the node, in the view of the orchestrator, that no unpublish gives back.
     UNPUBLISHED {
         id: "controller/controller-get-node-info/unpublished-volume",
         title: "ControllerGetNodeInfo does not list a volume that was unpublished from the node",
