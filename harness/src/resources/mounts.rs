@@ -190,6 +190,7 @@ mod tests {
     use std::io::{BufRead as _, BufReader};
     use std::process::{Command, Stdio};
 
+    use rustix::mount::MountPropagationFlags;
     use tokio::net::UnixListener;
 
     use super::*;
@@ -227,16 +228,34 @@ mod tests {
         child.wait().unwrap();
     }
 
+    /// A directory that is a mount of its own, and is unmounted with everything below it when the test ends or fails.
+    struct Mounted(tempfile::TempDir);
+
+    impl Mounted {
+        fn new(propagation: MountPropagationFlags) -> Mounted {
+            let mounted = Mounted(tempfile::tempdir().unwrap());
+            let path = mounted.0.path();
+            rustix::mount::mount_bind(path, path).unwrap();
+            rustix::mount::mount_change(path, propagation).unwrap();
+            mounted
+        }
+    }
+
+    impl Drop for Mounted {
+        fn drop(&mut self) {
+            let _ = unmount_below(self.0.path());
+        }
+    }
+
     #[test]
     fn mounts_are_removed_with_those_over_and_below() {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: needs root to mount");
             return;
         }
-        let dir = tempfile::tempdir().unwrap();
-        rustix::mount::mount_bind(dir.path(), dir.path()).unwrap();
         // Shared mounts would have copies, which would be counted as well.
-        rustix::mount::mount_change(dir.path(), rustix::mount::MountPropagationFlags::PRIVATE).unwrap();
+        let mounted = Mounted::new(MountPropagationFlags::PRIVATE);
+        let dir = &mounted.0;
         let [below, beside] = ["target", "target-2"].map(|name| dir.path().join(name));
         for path in [&below, &below, &beside] {
             std::fs::create_dir_all(path).unwrap();
@@ -257,19 +276,14 @@ mod tests {
             println!("skipped: needs root to mount");
             return;
         }
-        let dir = tempfile::tempdir().unwrap();
-        rustix::mount::mount_bind(dir.path(), dir.path()).unwrap();
-        rustix::mount::mount_change(dir.path(), rustix::mount::MountPropagationFlags::SHARED).unwrap();
-        let path = dir.path().join("target");
+        let mounted = Mounted::new(MountPropagationFlags::SHARED);
+        let path = mounted.0.path().join("target");
         std::fs::create_dir(&path).unwrap();
         for _ in 0..2 {
             rustix::mount::mount_bind(&path, &path).unwrap();
         }
-        let mounted = unmount_below(&path);
-        let left = at(&path);
-        unmount_below(dir.path()).unwrap();
-        assert!(mounted.unwrap() > 2, "each mount has a copy");
-        assert_eq!(left, []);
+        assert!(unmount_below(&path).unwrap() > 2, "each mount has a copy");
+        assert_eq!(at(&path), []);
     }
 
     #[test]
