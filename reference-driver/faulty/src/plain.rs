@@ -36,7 +36,8 @@ pub struct PlainDriver(Arc<Inner>);
 
 /// While a file of this name exists in the driver's directory, the storage cannot be reached.
 const OFFLINE: &str = "offline";
-/// A file of this name in the driver's directory turns the next INTERNAL into UNKNOWN; that removes the file.
+/// A file of this name in the driver's directory turns the INTERNAL of the next bind mount that fails into UNKNOWN; that
+/// removes the file. Another INTERNAL may be due to a busy machine.
 const UNKNOWN_ONCE: &str = "unknown-once";
 /// While a file of this name exists in the driver's directory, staging a restored volume fails, as on a machine
 /// without the necessary rights.
@@ -185,7 +186,8 @@ impl Inner {
 
     fn alter_status(&self, status: Status) -> Status {
         let is_internal = status.code() == tonic::Code::Internal;
-        if is_internal && fs::remove_file(self.directory.join(UNKNOWN_ONCE)).is_ok() {
+        let is_bind = status.message().starts_with("mount --bind");
+        if is_internal && is_bind && fs::remove_file(self.directory.join(UNKNOWN_ONCE)).is_ok() {
             return Status::unknown(status.message());
         }
         match self.mistake {
