@@ -152,6 +152,13 @@ pub fn occupant_of(path: &Path) -> Result<Option<Occupant>> {
     found(rustix::fs::statx(CWD, path, NO_FOLLOW, STAT)).on("look at", path)
 }
 
+/// The id of the mount that contains an open file, which the kernel knows without asking the file system.
+fn mount_id_of(file: &OwnedFd) -> io::Result<u64> {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
+    let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    id.ok_or_else(|| io::Error::other("the kernel does not say which mount it is on"))
+}
+
 fn found(result: rustix::io::Result<Statx>) -> rustix::io::Result<Option<Occupant>> {
     match result {
         Ok(stat) => Ok(Some(stat.into())),
@@ -193,7 +200,23 @@ impl PathEntry {
     }
 
     pub fn occupant(&self) -> Result<Option<Occupant>> {
-        found(rustix::fs::statx(self.parent.as_fd(), &self.name, NO_FOLLOW, STAT)).on("look at", &self.path)
+        match rustix::fs::statx(self.parent.as_fd(), &self.name, NO_FOLLOW, STAT) {
+            Err(Errno::IO) => self.failed_mount().on("look at", &self.path).map(Some),
+            stat => found(stat).on("look at", &self.path),
+        }
+    }
+
+    /// Describes a mount whose file system has failed, so that it can still be unmounted. XFS answers each question
+    /// with EIO once it has shut down, but the kernel knows the mount.
+    fn failed_mount(&self) -> io::Result<Occupant> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())?;
+        let mount_id = mount_id_of(&root)?;
+        if mount_id == mount_id_of(&self.parent)? {
+            return Err(Errno::IO.into());
+        }
+        let file_type = FileType::Directory;
+        Ok(Occupant { file_type, is_mount_root: true, mount_id, identity: (0, 0), device_number: (0, 0) })
     }
 
     /// Creates a directory, unless one exists; returns whether it did.

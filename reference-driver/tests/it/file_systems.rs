@@ -79,6 +79,23 @@ async fn a_damaged_file_system_is_repaired() {
     rig.delete(&volume.volume_id).await;
 }
 
+/// After an error of its device XFS shuts down, and kubelet must still be able to remove the pod.
+#[tokio::test]
+async fn a_file_system_that_has_shut_down_is_unmounted() {
+    needs_root!();
+    let rig = Rig::new(&["--backend=image"]).await;
+    let volume = rig.create("v", 320 * MIB, mount("xfs")).await;
+    let target = rig.bring(&volume.volume_id, mount("xfs")).await;
+    let shut_down = Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(&target).output().unwrap();
+    assert!(shut_down.status.success(), "{}", String::from_utf8_lossy(&shut_down.stderr));
+    assert!(fs::metadata(&target).is_err(), "the file system has failed");
+    rig.take(&volume.volume_id).await;
+    assert!(rig.fixture.mount_points().is_empty() && rig.fixture.has_no_loop_devices());
+    rig.bring(&volume.volume_id, mount("xfs")).await;
+    rig.take(&volume.volume_id).await;
+    rig.delete(&volume.volume_id).await;
+}
+
 #[tokio::test]
 async fn data_that_are_no_file_system_are_never_formatted() {
     needs_root!();

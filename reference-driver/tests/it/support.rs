@@ -175,10 +175,14 @@ impl Rig {
         Rig::on(fixture, flags).await
     }
 
+    fn staging_path(&self, name: &str) -> String {
+        self.fixture.root.join("staging").join(name).to_str().unwrap().to_owned()
+    }
+
     pub(crate) fn staging(&self, name: &str) -> String {
-        let path = self.fixture.root.join("staging").join(name);
+        let path = self.staging_path(name);
         fs::create_dir_all(&path).unwrap();
-        path.to_str().unwrap().to_owned()
+        path
     }
 
     pub(crate) fn target(&self, name: &str) -> String {
@@ -301,7 +305,7 @@ impl Rig {
     }
 
     pub(crate) async fn try_unstage(&self, id: &str) -> Result<(), Status> {
-        let staging_target_path = self.staging(id);
+        let staging_target_path = self.staging_path(id);
         let request = NodeUnstageVolumeRequest { volume_id: id.to_owned(), staging_target_path };
         self.driver.node_unstage_volume(Request::new(request)).await.map(|_| ())
     }
