@@ -371,11 +371,13 @@ impl Faults {
             }
             self.hurt(Moment::AttachElsewhere, &*self.seen.lock().await, &id);
         }
+        self.keep_rejected(&*self.seen.lock().await, &id, &node)?;
         self.begin_move(Move::Attach, &id).await?;
         match self.driver.controller_publish_volume(request).await {
             Ok(done) => {
                 let mut seen = self.seen.lock().await;
                 self.finish_move(Move::Attach, &mut seen, &id);
+                self.give_to_waiting(&mut seen, &id, &node);
                 seen.attached.insert(id.clone());
                 let (before, now) = seen.holders.entry(id).or_default();
                 if *now != node {
@@ -386,7 +388,12 @@ impl Faults {
             Err(full) if full.code() == Code::ResourceExhausted && self.has(Defect::FullIsInternal) => {
                 Err(Status::internal(full.message()))
             }
-            Err(refused) => Err(refused),
+            Err(refused) => {
+                if refused.code() == Code::FailedPrecondition {
+                    self.seen.lock().await.waiting.insert((id, node));
+                }
+                Err(refused)
+            }
         }
     }
 

@@ -393,6 +393,10 @@ defects! {
     FailedDetachIsDone = "hostpath/failed-detach-is-taken-for-done";
     /// A ControllerUnpublishVolume that fails for a node which has not unpublished the volume empties it.
     FailedDetachEmpties = "hostpath/failed-detach-empties";
+    /// ControllerPublishVolume for a node that was rejected while another node had the volume is rejected for ever.
+    RejectedAttachStays = "hostpath/rejected-attach-stays-rejected";
+    /// ControllerPublishVolume for a node that was rejected while another node had the volume empties it.
+    WaitingAttachEmpties = "hostpath/waiting-attach-empties";
     /// NodeUnpublishVolume on a node that the volume has left unmounts it at the targets of its new node.
     LateUnpublishUnmounts = "hostpath/late-unpublish-unmounts-elsewhere";
     /// NodeUnpublishVolume fails on a node from which the volume was detached.

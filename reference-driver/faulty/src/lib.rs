@@ -102,6 +102,8 @@ pub(crate) struct Seen {
     pub(crate) holders: BTreeMap<String, (BTreeSet<String>, String)>,
     /// Volumes that were published when their detach failed.
     pub(crate) failed_detaches: BTreeSet<String>,
+    /// Volumes and the nodes whose attachment was rejected.
+    pub(crate) waiting: BTreeSet<(String, String)>,
     /// The node that alone may write to a volume, by volume id.
     pub(crate) single_writers: BTreeMap<String, String>,
     /// The inline volume that was published last.

@@ -156,6 +156,26 @@ impl Faults {
         }
     }
 
+    /// Keeps a node rejected that was rejected before because another one had the volume.
+    ///
+    /// # Errors
+    /// The node was rejected before.
+    pub(crate) fn keep_rejected(&self, seen: &Seen, id: &str, node: &str) -> Result<(), Status> {
+        match self.has(Defect::RejectedAttachStays)
+            && seen.waiting.contains(&(id.to_owned(), node.to_owned()))
+        {
+            true => Err(Status::failed_precondition("another node has the volume")),
+            false => Ok(()),
+        }
+    }
+
+    /// Empties a volume that a node gets after it was rejected, because another one had the volume.
+    pub(crate) fn give_to_waiting(&self, seen: &mut Seen, id: &str, node: &str) {
+        if seen.waiting.remove(&(id.to_owned(), node.to_owned())) && self.has(Defect::WaitingAttachEmpties) {
+            self.empty(seen, id);
+        }
+    }
+
     /// Hurts or notes a volume that is still published when its detach fails.
     pub(crate) fn fail_detach(&self, seen: &mut Seen, id: &str) {
         self.hurt(Moment::FailedDetach, seen, id);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::workload::{play, size_bytes};
+use csi_harness::spec::requirements::Requirement;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
@@ -81,7 +82,22 @@ impl InUse {
         InUse::with(cx, volume, started)
     }
 
-    /// Goes on to write to a volume that is published in this scope after another node had it.
+    /// Continues to write to a volume that is published in this scope after another node had it. It must hold everything that was written.
+    ///
+    /// # Errors
+    /// A violation of the rule if it does not; broken if it cannot be read; skip where the tests cannot start a workload.
+    pub async fn after_move(
+        cx: Cx,
+        volume: TrackedVolume,
+        written: &Written,
+        rule: &'static Requirement,
+        noun: &str,
+    ) -> CheckResult<InUse> {
+        judge_moved(written, &volume, noun).await.map_err(|stop| stop.of(rule))?;
+        InUse::resume(cx, volume, written).await
+    }
+
+    /// Continues to write to a volume that is published in this scope and was judged.
     ///
     /// # Errors
     /// Skip where the tests cannot start a workload.

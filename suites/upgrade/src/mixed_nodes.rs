@@ -4,7 +4,7 @@ use csi_harness::driver::Version;
 use csi_harness::prelude::*;
 use csi_nemesis::versions;
 use csi_ops::operation::Operation;
-use csi_suite_in_use::beside::{Action, InUse, beside, judge_moved};
+use csi_suite_in_use::beside::{Action, InUse, beside};
 use csi_suite_in_use::nodes::other_node;
 use csi_suite_in_use::restarts::of_restart;
 use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_007};
@@ -66,8 +66,7 @@ async fn moved(user: InUse, to: &Cx) -> CheckResult<InUse> {
     let used = to.scope();
     let published = publish(&used, volume.volume).await.map_err(of_mixed)?;
     let noun = "a volume that moved between nodes of two versions";
-    judge_moved(&written, &published, noun).await.map_err(|stop| stop.of(&UPGRADE_011))?;
-    InUse::resume(used, published, &written).await
+    InUse::after_move(used, published, &written, &UPGRADE_011, noun).await
 }
 
 fn of_mixed(stop: Stop) -> Stop {

@@ -13,7 +13,7 @@ use super::rules::{NODES_001, NODES_002, NODES_003, NODES_007};
 use super::takeover::{
     ATTACH, DETACH, NOT_TAKEN_OVER, at_other_node, is_one_device, is_still_published, other_node, used_on,
 };
-use crate::beside::{Action, InUse, beside, judge_moved};
+use crate::beside::{Action, InUse, beside};
 use crate::insist::until_done;
 use crate::restarts::HalfWay;
 
@@ -67,8 +67,7 @@ async fn killed_in(cx: &Cx, killed: Operation) -> CheckResult {
     unless_forgotten(driver(cx)?, ended.await)?;
     let moved = used_on(&used, moved, "the driver rejects the use of the volume on the other node").await?;
     let noun = "a volume that moved while the driver was killed";
-    judge_moved(&written, &moved, noun).await.map_err(|stop| stop.of(&NODES_001))?;
-    let user = InUse::resume(used, moved, &written).await?;
+    let user = InUse::after_move(used, moved, &written, &NODES_001, noun).await?;
     beside(MOVED, [&user], async { Ok(()) }).await?;
     user.end(MOVED).await
 }
@@ -171,9 +170,8 @@ check! {
             return Err(Stop::skip("these tests see nothing mounted where the driver publishes"));
         }
         let noun = "a volume whose node had fallen silent, and that moved while the driver was killed";
-        judge_moved(&written, &moved, noun).await.map_err(|stop| stop.of(&NODES_001))?;
         let is_one_device = is_one_device(&volume, &moved, cx.access());
-        let user = InUse::resume(used, moved, &written).await?;
+        let user = InUse::after_move(used, moved, &written, &NODES_001, noun).await?;
         // If each node has the disk for itself, an unmount writes to it, and CSI does not require that the driver fences the node.
         if is_one_device {
             let back = async {

@@ -11,7 +11,7 @@ use super::takeover::{
     BACK, DETACH, at_other_node, detach_by_force, given_back, is_one_device, is_still_published, other_node,
     used_on,
 };
-use crate::beside::{Action, InUse, beside, judge_moved};
+use crate::beside::{Action, InUse, beside};
 use crate::insist::until_done;
 
 const TARGET_READY: Action = Action {
@@ -48,8 +48,7 @@ async fn on_two_nodes(cx: &Cx, there: &Cx) -> CheckResult<(TrackedVolume, InUse)
     let (target, _) = beside(TARGET_READY, [&user], used_on(&used, target, NOT_ON_TWO)).await?;
     let (source, written) = user.fall_silent(TARGET_READY).await?;
     let noun = "a volume that two nodes have, read on the second one,";
-    judge_moved(&written, &target, noun).await.map_err(|stop| stop.of(&NODES_006))?;
-    Ok((source, InUse::resume(used, target, &written).await?))
+    Ok((source, InUse::after_move(used, target, &written, &NODES_006, noun).await?))
 }
 
 /// Returns true if ListVolumes names the node of a workload among those to which its volume is attached. A driver may list other nodes as well, but

@@ -9,11 +9,12 @@ use csi_workload::beside::Beside;
 use csi_workload::log::Log;
 use csi_workload::now_us;
 use csi_workload::rules::{IN_USE_001, IN_USE_002};
+use futures_util::future::join;
 
 use super::rules::{NODES_001, NODES_002, NODES_003, NODES_007};
 use super::takeover::{
-    DETACH, NOT_TAKEN_OVER, at_other_node, attach_elsewhere, move_by_force, other_node, used_elsewhere,
-    used_on,
+    ATTACH, DETACH, NOT_TAKEN_OVER, at_other_node, attach_elsewhere, detach_by_force, move_by_force,
+    other_node, used_elsewhere, used_on,
 };
 use crate::beside::{Action, InUse, beside, judge_moved};
 use crate::insist::{fail_in_turn, until_done};
@@ -22,6 +23,8 @@ const SILENCE: Action =
     Action { name: "the use of the volume on a node before that falls silent", rpcs: &[] };
 /// The time for which is looked whether a workload can write on the node from which its volume was detached.
 const FENCE_LIMIT: Duration = Duration::from_secs(1);
+/// The number of times that a node asks for a volume before it is detached from a silent one.
+const ASKED_BEFORE: u32 = 3;
 
 /// Lets the node of a workload fall silent, and moves the volume to the other node.
 async fn falls_silent(cx: &Cx, there: &Cx, user: InUse) -> CheckResult {
@@ -162,4 +165,39 @@ check! {
     }
 }
 
-pub(super) static CHECKS: &[&Check] = &[&SILENT, &SINGLE_WRITER, &STILL_WRITING, &FAILING_DETACH];
+check! {
+    /// The successor of a lost pod is scheduled at once, so that external-attacher asks for the volume on the new node for the six minutes in
+    /// which the lost one still has it, and goes on while it is detached.
+    WAITING_ATTACH {
+        id: "nodes/waiting-attach",
+        title: "a volume of a silent node moves with its data to a node that has asked for it since before it was detached",
+        spec: [NODES_001, NODES_002, NODES_003, NODES_007, IN_USE_001, IN_USE_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, TWO_NODES, ROOT],
+        refuted_by: ["hostpath/rejected-attach-stays-rejected", "hostpath/waiting-attach-empties"],
+        duplicate_of: "nodes/silent",
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let there = other_node(cx).await?;
+        let user = InUse::begin(cx).await?;
+        beside(SILENCE, [&user], async { Ok(()) }).await?;
+        let (mut volume, written) = user.fall_silent(SILENCE).await?;
+        let attacher = there.worker(1);
+        let attach = at_other_node(&there, &volume).request(&attacher, ATTACH).await?;
+        for _ in 0..ASKED_BEFORE {
+            // Whether the driver may attach the volume to both nodes depends on its mode, which other checks judge.
+            attach.send(&attacher).once().await.any_answer()?.ok();
+        }
+        let situation = "for a node that has asked for the volume since before it was detached from a silent one";
+        // A detach may take as long as the attacher is patient, so that only what it is answered afterwards is judged.
+        let (detached, _) =
+            join(detach_by_force(cx, &mut volume), until_done(&attacher, ATTACH, &attach, &NODES_002, situation)).await;
+        detached?;
+        until_done(&attacher, ATTACH, &attach, &NODES_002, situation).await?;
+        used_elsewhere(cx, &there, volume, &written, "a volume for which another node had waited").await
+    }
+}
+
+pub(super) static CHECKS: &[&Check] =
+    &[&SILENT, &SINGLE_WRITER, &STILL_WRITING, &FAILING_DETACH, &WAITING_ATTACH];

@@ -11,7 +11,7 @@ use csi_proto::Call as _;
 use csi_workload::beside::Written;
 
 use super::rules::{NODES_001, NODES_002, NODES_003, NODES_007};
-use crate::beside::{Action, InUse, beside, judge_moved};
+use crate::beside::{Action, InUse, beside};
 use crate::insist::{Insisted, insist, until_done};
 
 pub(super) const ATTACH: Operation = Operation::ControllerPublishVolume;
@@ -112,9 +112,8 @@ pub(super) async fn used_elsewhere(
 ) -> CheckResult {
     let used = there.scope();
     let moved = used_on(&used, at_other_node(&used, &volume), NOT_TAKEN_OVER).await?;
-    judge_moved(written, &moved, noun).await.map_err(|stop| stop.of(&NODES_001))?;
     let is_one_device = is_one_device(&volume, &moved, cx.access());
-    let user = InUse::resume(used, moved, written).await?;
+    let user = InUse::after_move(used, moved, written, &NODES_001, noun).await?;
     if is_one_device {
         let situation = "on a node that comes back after its volume was taken from it";
         beside(BACK, [&user], given_back(cx, &mut volume, &NODES_003, situation)).await?;
