@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use csi_harness::client::target::Target;
@@ -13,6 +14,7 @@ use csi_harness::results::stored;
 use csi_harness::text::encoding::hex;
 use csi_harness::text::error::error_chain;
 use csi_report::{Destination, Format, Run, Stored};
+use csi_suite_e2e::plan::Definition;
 use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
@@ -104,7 +106,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) programs: Vec<Program>,
     pub(crate) log: Option<&'a DriverLog>,
     pub(crate) known_failing: Option<&'a Path>,
-    pub(crate) definition: Option<&'a Path>,
+    pub(crate) definitions: &'a [Arc<Definition>],
     /// The directory of `--regressions`.
     pub(crate) regressions: Option<&'a Path>,
     /// The case that is replayed.
@@ -154,6 +156,9 @@ impl Bundle {
 fn collect(run: &Run, evidence: &Evidence<'_>) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     let (mut files, mut missing) = (Vec::new(), Vec::new());
     let mut add = |path: &str, contents: io::Result<Vec<u8>>| match contents {
+        Ok(_) if path.rsplit('/').next().is_some_and(|name| name.len() > NAME_BYTES_MAX) => {
+            missing.push(format!("{path}: its name is longer than {NAME_BYTES_MAX} bytes"));
+        }
         Ok(contents) => files.push((path.to_owned(), contents)),
         Err(error) => missing.push(format!("{path}: {error}")),
     };
@@ -168,8 +173,10 @@ fn collect(run: &Run, evidence: &Evidence<'_>) -> (Vec<(String, Vec<u8>)>, Vec<S
     if let Some(list) = evidence.known_failing {
         add("known-failing.txt", copied(list));
     }
-    if let Some(definition) = evidence.definition {
-        add("driver-definition.json", copied(definition).and_then(|yaml| without_secrets(&yaml)));
+    for definition in evidence.definitions {
+        let label = definition.label().map_or_else(String::new, |label| format!("@{label}"));
+        let contents = copied(definition.path()).and_then(|yaml| without_secrets(&yaml));
+        add(&format!("driver-definition{label}.json"), contents);
     }
     let stored = evidence.regressions.map(|directory| stored::files(directory, "yaml", CASES_MAX));
     let mut cases: Vec<PathBuf> = match stored.transpose() {
@@ -184,11 +191,7 @@ fn collect(run: &Run, evidence: &Evidence<'_>) -> (Vec<(String, Vec<u8>)>, Vec<S
     cases.dedup_by(|one, other| one.file_name() == other.file_name());
     for case in &cases {
         let name = case.file_name().unwrap_or_default().to_string_lossy();
-        let contents = match name.len() {
-            0..=NAME_BYTES_MAX => copied(case),
-            _ => Err(io::Error::other(format!("its name is longer than {NAME_BYTES_MAX} bytes"))),
-        };
-        add(&format!("cases/{name}"), contents);
+        add(&format!("cases/{name}"), copied(case));
     }
     (files, missing)
 }

@@ -6,19 +6,20 @@ mod with_sanity;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_driver_definitions::{Capability, DriverDefinition, Loaded, Objects, StorageClass};
+use csi_driver_definitions::{Capability, DriverDefinition, Loaded, Objects};
 use csi_harness::checks::check::Check;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::checks::shard::Shard;
 use csi_harness::config::{Config, PathLayout};
 use csi_suite_e2e::direct;
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings, machine_has_selinux};
-use csi_suite_e2e::plan::{self, Definition, Instance, Say};
+use csi_suite_e2e::plan::{self, ClusterProvider, Definition, Instance, Say};
 use csi_suite_e2e::promise::{self, Unused};
+use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
 use csi_suite_e2e::view::{SkippedBy, Unmet, View};
 use serde::Serialize;
@@ -49,26 +50,34 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         return run::clean_up(&run_args(args));
     }
     let loaded = load(&args)?;
+    let driver_name = loaded.driver_name.clone();
+    let definitions = loaded.read(Definition::new, |path, source| Error::DefinedClass { path, source })?;
     let version = args.cluster.kubernetes.unwrap_or_default();
-    let (driver, view) = (loaded.definition.clone(), EmulatedClusters::view(nodes(&args)));
-    let definition = Arc::new(Definition::new(loaded)?);
+    let view = EmulatedClusters::view(nodes(&args));
     if args.plan {
         let shown = Shown::of(&args);
-        let (view, unused) = asked(args, &driver, view)?;
-        return print_plan(&shown, &driver, definition.storage_class(), version, &view, unused.as_deref());
+        let (view, unused) = asked(args, &definitions, view)?;
+        let planned: Vec<_> = definitions.into_iter().map(|one| (one, view.clone())).collect();
+        return print_plan(&shown, &planned, version, unused.as_deref());
     }
+    let is_watched = |one: &Arc<Definition>| one.driver().can(Capability::SeLinuxMount);
     let defined = Defined {
-        skips: skips(&driver, definition.storage_class(), version, &view),
-        driver_name: Some(driver.driver_info.name.clone()),
-        definition: args.driver_definition.clone(),
-        watches_mounts: driver.can(Capability::SeLinuxMount) && !machine_has_selinux(),
+        skips: definitions.iter().flat_map(|one| skips(one, version, &view)).collect(),
+        driver_name: Some(driver_name),
+        watches_mounts: definitions.iter().any(is_watched) && !machine_has_selinux(),
+        definitions: definitions.clone(),
     };
     if !args.course.dry_run && !rustix::process::geteuid().is_root() {
         let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";
         return Err(Error::Settings(problem.to_owned()));
     }
-    let clusters = EmulatedClusters::new(settings(&args.cluster)?, nodes(&args), driver, say_of(&args));
-    let suites = suites(plan::suite(definition.clone(), version, Arc::new(clusters)), &args);
+    let (settings, room) = (settings(&args.cluster)?, Room::default());
+    let clusters = |one: &Arc<Definition>| -> Arc<dyn ClusterProvider> {
+        let (settings, room) = (settings.clone(), room.clone());
+        Arc::new(EmulatedClusters::new(settings, nodes(&args), one.clone(), room, say_of(&args)))
+    };
+    let tested: Vec<_> = definitions.iter().map(|one| (one.clone(), clusters(one))).collect();
+    let suites = suites(plan::suite(&tested, version), &args);
     let (terms, with_sanity) = (args.terms.clone(), args.cluster.with_sanity);
     let args = run_args(args);
     let mut config = run::reachable(&args)?;
@@ -76,21 +85,16 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         config.time_limits.check_ms = u64::try_from(TEST_LIMIT.as_millis()).unwrap_or(u64::MAX);
     }
     if with_sanity {
-        fill(&mut config, &definition)?;
+        fill(&mut config, &definitions)?;
     }
     run::run_suites(&args, config, suites, &terms, defined, repeat)
 }
 
 /// Ids of the tests that would skip, whatever the driver answers.
-fn skips(
-    definition: &DriverDefinition,
-    storage: Option<&StorageClass>,
-    version: Version,
-    view: &View,
-) -> BTreeSet<String> {
-    let skips =
-        |instance: &Instance| matches!(instance.unmet(definition, storage, view), Some(Unmet::Skips(_)));
-    plan::instances(definition, version).into_iter().filter(skips).map(|instance| instance.id).collect()
+fn skips(definition: &Definition, version: Version, view: &View) -> Vec<String> {
+    let unmet = |instance: &Instance| instance.unmet(definition.driver(), definition.storage_class(), view);
+    let skips = |instance: &Instance| matches!(unmet(instance), Some(Unmet::Skips(_)));
+    definition.instances(version).into_iter().filter(skips).map(|instance| instance.id).collect()
 }
 
 /// Kubernetes' tests first: what they find is not to be doubted because of what hostile calls before may have done.
@@ -98,10 +102,12 @@ fn suites(tests: Suite, args: &E2eArgs) -> Vec<Suite> {
     std::iter::once(tests).chain(args.cluster.with_sanity.then_some(csi_suite_sanity::SUITE)).collect()
 }
 
-/// Fills in what the definition says that calls have.
-fn fill(config: &mut Config, definition: &Definition) -> Result<(), Error> {
-    direct::fill(config, definition)
-        .map_err(|problem| Error::Settings(format!("--driver-definition: {problem}")))
+/// Fills in what the first definition says that calls have: parameters of one class may not fit those of another.
+fn fill(config: &mut Config, definitions: &[Arc<Definition>]) -> Result<(), Error> {
+    let Some(first) = definitions.first() else { return Ok(()) };
+    direct::fill(config, first).map_err(|problem| {
+        Error::Settings(format!("--driver-definition {}: {problem}", first.path().display()))
+    })
 }
 
 /// Refuses the flags that say something of a real cluster.
@@ -132,17 +138,61 @@ fn run_args(args: E2eArgs) -> RunArgs {
     RunArgs { target, volumes, paths, selection, course, effort, limits, output }
 }
 
-/// Reads the definition, and warns of what Kubernetes would ignore.
-fn load(args: &E2eArgs) -> Result<Loaded, Error> {
-    // Without it the arguments ask for no run.
-    let path = args.driver_definition.as_deref().unwrap_or(Path::new(""));
-    let loaded = DriverDefinition::load(path)?;
-    if args.strict_definition {
-        return Ok(loaded.strict()?);
+/// The definitions of a run, without their classes.
+struct Files {
+    /// The name of the driver, which all of them have.
+    driver_name: String,
+    /// Each with its label, if there are several.
+    all: Vec<(Loaded, Option<String>)>,
+}
+
+impl Files {
+    /// Reads the classes as well.
+    fn read<E>(
+        self,
+        read: impl Fn(Loaded, Option<String>) -> Result<Definition, E>,
+        wrong: impl Fn(PathBuf, E) -> Error,
+    ) -> Result<Vec<Arc<Definition>>, Error> {
+        let read = |(loaded, label): (Loaded, Option<String>)| {
+            let path = loaded.path.clone();
+            read(loaded, label).map(Arc::new).map_err(|error| wrong(path, error))
+        };
+        self.all.into_iter().map(read).collect()
     }
-    loaded.warnings.iter().for_each(warn);
-    unreachable(&loaded.definition).iter().for_each(note);
-    Ok(loaded)
+}
+
+/// Reads the definitions, and warns of what Kubernetes would ignore.
+fn load(args: &E2eArgs) -> Result<Files, Error> {
+    let wrong = |problem| Error::Flag { flag: "--driver-definition", problem };
+    let mut all = Vec::<(Loaded, Option<String>)>::new();
+    for path in &args.driver_definition {
+        let loaded = DriverDefinition::load(path)?;
+        let label = (args.driver_definition.len() > 1).then(|| plan::label_of(path));
+        let both = |other: &Loaded| format!("{} and {}", other.path.display(), path.display());
+        if let Some((other, _)) = all.iter().find(|(_, other)| *other == label) {
+            return Err(wrong(format!("{} give tests the same ids; rename one of them", both(other))));
+        }
+        let name_of = |loaded: &Loaded| loaded.definition.driver_info.name.clone();
+        if let Some((other, _)) = all.iter().find(|(other, _)| name_of(other) != name_of(&loaded)) {
+            let (names, both) = ([other, &loaded].map(name_of), both(other));
+            return Err(wrong(format!(
+                "{both} have the names {names:?} in DriverInfo; a run tests one driver"
+            )));
+        }
+        if args.strict_definition {
+            all.push((loaded.strict()?, label));
+            continue;
+        }
+        loaded.warnings.iter().for_each(warn);
+        let place = label.as_ref().map_or_else(String::new, |label| format!("{label}: "));
+        unreachable(&loaded.definition).iter().for_each(|words| note(format!("{place}{words}")));
+        all.push((loaded, label));
+    }
+    match all.first() {
+        Some((first, _)) => Ok(Files { driver_name: first.definition.driver_info.name.clone(), all }),
+        // The arguments ask for no run.
+        None => Err(wrong("it is needed, since it names the driver".to_owned())),
+    }
 }
 
 /// What a definition has that no test reaches, since something else is missing.
@@ -187,6 +237,9 @@ fn say_of(args: &E2eArgs) -> Say {
 struct Planned<'a> {
     id: &'a str,
     name: &'a str,
+    /// The label of its definition, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    definition: Option<&'a str>,
     plan: Verdict,
     /// Why it would be skipped, or what that depends on.
     reason: Option<String>,
@@ -220,22 +273,32 @@ impl Shown {
     }
 }
 
+/// A capability that the driver advertises and a definition leaves out.
+#[derive(Serialize)]
+struct UnusedOf {
+    /// The label of the definition, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    definition: Option<String>,
+    #[serde(flatten)]
+    unused: Unused,
+}
+
 /// The plan for programs.
 #[derive(Serialize)]
 struct PlanReport<'a> {
     /// The version of Kubernetes whose tests these are.
     kubernetes: String,
-    /// Tests that there are for this definition.
+    /// Tests that there are for these definitions.
     all: usize,
     /// Numbers of tests by plan.
     run: usize,
     may_run: usize,
     skip: usize,
-    /// Number of tests that e2e.test of this version has for this definition.
+    /// Number of tests that e2e.test of this version has for these definitions.
     registered: usize,
-    /// Capabilities that the driver advertises and the definition leaves out; absent if the driver was not asked.
+    /// Capabilities that the driver advertises and a definition leaves out; absent if the driver was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    unused: Option<&'a [Unused]>,
+    unused: Option<&'a [UnusedOf]>,
     /// The tests that the terms choose, of the shard or of all.
     tests: &'a [Planned<'a>],
 }
@@ -243,27 +306,27 @@ struct PlanReport<'a> {
 impl<'a> Planned<'a> {
     fn of(
         instance: &'a Instance,
-        definition: &DriverDefinition,
-        storage: Option<&StorageClass>,
+        (definition, view): &'a (Arc<Definition>, View),
         version: Version,
-        view: &View,
     ) -> Planned<'a> {
-        let registered = instance.is_registered(definition, storage, version);
-        let (plan, reason, by) = match instance.unmet_by(definition, storage, view) {
+        let (driver, storage) = (definition.driver(), definition.storage_class());
+        let registered = instance.is_registered(driver, storage, version);
+        let (plan, reason, by) = match instance.unmet_by(driver, storage, view) {
             None => (Verdict::Run, None, None),
             Some((Unmet::Depends(why), by)) => (Verdict::MayRun, Some(why), Some(by)),
             Some((Unmet::Skips(why), by)) => (Verdict::Skip, Some(why), Some(by)),
         };
-        Planned { id: &instance.id, name: &instance.name, plan, reason, by, registered }
+        let (id, name, definition) = (&instance.id, &instance.name, definition.label());
+        Planned { id, name, definition, plan, reason, by, registered }
     }
 }
 
-/// Asks the driver at `--endpoint`, if there is one, what it advertises: more is known then, and what the definition leaves out.
+/// Asks the driver at `--endpoint`, if there is one, what it advertises: more is known then, and what the definitions leave out.
 fn asked(
     args: E2eArgs,
-    definition: &DriverDefinition,
+    definitions: &[Arc<Definition>],
     view: View,
-) -> Result<(View, Option<Vec<Unused>>), Error> {
+) -> Result<(View, Option<Vec<UnusedOf>>), Error> {
     let is_there = args.target.endpoint.is_some() && args.target.driver_command.is_none();
     if !is_there {
         return Ok((view, None));
@@ -272,35 +335,39 @@ fn asked(
     let config = run::reachable(&run_args(args))?;
     let target = runtime.block_on(run::connect(config, None))?;
     let advertises = |one| target.capabilities().has(one);
-    let unused = promise::unused(definition, advertises);
-    Ok((view.with_driver(advertises), Some(unused)))
+    let unused = definitions.iter().flat_map(|definition| {
+        let unused = promise::unused(definition.driver(), advertises).into_iter();
+        unused.map(|unused| UnusedOf { definition: definition.label().map(str::to_owned), unused })
+    });
+    Ok((view.with_driver(advertises), Some(unused.collect())))
 }
 
 /// Prints, for each test that the terms choose, whether it would run, and the reason where that is not certain.
 fn print_plan(
     shown: &Shown,
-    definition: &DriverDefinition,
-    storage: Option<&StorageClass>,
+    definitions: &[(Arc<Definition>, View)],
     version: Version,
-    view: &View,
-    unused: Option<&[Unused]>,
+    unused: Option<&[UnusedOf]>,
 ) -> Result<Exit, Error> {
-    let mut instances = plan::instances(definition, version);
+    let mut instances = Vec::new();
+    for one in definitions {
+        instances.extend(one.0.instances(version).into_iter().map(|instance| (instance, one)));
+    }
     let all = instances.len();
-    let registry = Registry::new([plan::suite_to_list(&instances)]);
+    let registry = Registry::new([plan::suite_to_list(instances.iter().map(|(instance, _)| instance))]);
     let filter = shown.terms.filter(&registry)?;
     let checks: Vec<&Check> = registry.checks().map(|(_, check)| check).collect();
     let chosen: BTreeSet<&str> =
         checks.iter().filter(|check| filter.selects(check, &check.id)).map(|check| &*check.id).collect();
-    instances.retain(|instance| chosen.contains(instance.id.as_str()));
+    instances.retain(|(instance, _)| chosen.contains(instance.id.as_str()));
     if instances.is_empty() {
         return Err(Error::NothingSelected);
     }
     let chosen = instances.len();
     let shard = shown.shard;
-    instances.retain(|instance| shard.is_none_or(|shard| shard.has(&instance.id)));
-    let planned = |instance| Planned::of(instance, definition, storage, version, view);
-    let tests: Vec<Planned<'_>> = instances.iter().map(planned).collect();
+    instances.retain(|(instance, _)| shard.is_none_or(|shard| shard.has(&instance.id)));
+    let tests: Vec<Planned<'_>> =
+        instances.iter().map(|(instance, of)| Planned::of(instance, of, version)).collect();
     let count = |plan| tests.iter().filter(|test| test.plan == plan).count();
     let registered = tests.iter().filter(|test| test.registered).count();
     let (run, open) = (count(Verdict::Run), count(Verdict::MayRun));
@@ -329,18 +396,17 @@ fn print_plan(
         let by = by.map_or("", SkippedBy::name);
         reason.iter().try_for_each(|reason| writeln!(out, "      {by}: {reason}"))?;
     }
-    for Unused { advertised, add } in unused.unwrap_or_default() {
+    for UnusedOf { definition, unused: Unused { advertised, add } } in unused.unwrap_or_default() {
+        let label = definition.as_ref().map_or_else(String::new, |label| format!(" {label}"));
         writeln!(
             out,
-            "\nthe driver advertises {advertised}, and the definition leaves it out; to test it, add\n      {add}"
+            "\nthe driver advertises {advertised}, and the definition{label} leaves it out; to test it, add\n      {add}"
         )?;
     }
     let open =
         if open == 0 { String::new() } else { format!(", and {open} more may, which depends on the driver") };
-    writeln!(
-        out,
-        "\nKubernetes {version}: its e2e.test has {registered} of these tests for this definition"
-    )?;
+    let these = if definitions.len() == 1 { "this definition" } else { "these definitions" };
+    writeln!(out, "\nKubernetes {version}: its e2e.test has {registered} of these tests for {these}")?;
     match shard {
         None if chosen == all => writeln!(out, "\n{run} of {all} tests would run{open}")?,
         None => writeln!(out, "\n{run} of {chosen} tests would run{open}; {all} in all")?,

@@ -49,8 +49,8 @@ pub(crate) enum Error {
     Case(#[from] CaseError),
     #[error(transparent)]
     Definition(#[from] LoadError),
-    #[error("--driver-definition: {0}")]
-    DefinedClass(#[from] ClassError),
+    #[error("--driver-definition {}: {source}", path.display())]
+    DefinedClass { path: PathBuf, source: ClassError },
     #[error("{0}")]
     UnknownId(String),
     #[error("failed to write --report {format}")]
@@ -85,8 +85,8 @@ pub(crate) enum Error {
     Connect(#[from] ConnectError),
     #[error("{0}")]
     Cluster(String),
-    #[error("--driver-definition: {0}")]
-    DefinedInCluster(#[from] DefinedError),
+    #[error("--driver-definition {}: {source}", path.display())]
+    DefinedInCluster { path: PathBuf, source: DefinedError },
     #[error(
         "--driver-definition: DriverInfo.Name is {expected:?}, but the driver at {place} is {actual:?}; in a cluster every claim \
          would stay Pending. Correct the name, or name the socket of the right driver with --endpoint"
@@ -122,7 +122,7 @@ impl Error {
             | Error::Draft { .. }
             | Error::Case(_)
             | Error::Definition(_)
-            | Error::DefinedClass(_)
+            | Error::DefinedClass { .. }
             | Error::Connect(_)
             | Error::OtherDriver { .. }
             | Error::StoredReport(_)
@@ -142,7 +142,7 @@ impl Error {
                 Exit::Broken
             }
             Error::Merge(_) | Error::LoadMerge(_) => Exit::Usage,
-            Error::DefinedInCluster(source) => match source {
+            Error::DefinedInCluster { source, .. } => match source {
                 DefinedError::Cluster(_) => Exit::Broken,
                 DefinedError::File(_) | DefinedError::Missing { .. } | DefinedError::Wrong { .. } => {
                     Exit::Usage

@@ -25,6 +25,7 @@ use csi_report::{
     Destination, DestinationError, Detail, Format, Journal, Measurements, Order, Run, Selection, ShardEntry,
     Stream, Terminal,
 };
+use csi_suite_e2e::plan::Definition;
 use csi_suite_in_use::case::Case as InUseCase;
 use csi_suite_stateful::case::Case;
 
@@ -77,15 +78,14 @@ pub(crate) fn count(suite: &Suite, terms: &Terms, shard: Option<Shard>) -> Resul
     Ok(shard.map_or(checks.len(), |shard| shard.part(checks, &registry).len()) as u64)
 }
 
-/// The demands of a DriverDefinition beside the checks that it selects.
+/// The demands of DriverDefinitions beside the checks that they select.
 #[derive(Debug, Default)]
 pub(crate) struct Defined {
     /// Ids of checks that would be skipped, whatever the driver answers.
     pub(crate) skips: BTreeSet<String>,
     /// The name that the driver has to have.
     pub(crate) driver_name: Option<String>,
-    /// The file of the definition.
-    pub(crate) definition: Option<PathBuf>,
+    pub(crate) definitions: Vec<Arc<Definition>>,
     /// True if the mount calls of a driver that the run starts are watched.
     pub(crate) watches_mounts: bool,
 }
@@ -209,7 +209,7 @@ struct Plan {
     reports: Vec<(Format, Destination)>,
     /// Whether suites run one after the other.
     in_turn: bool,
-    /// The demands of the DriverDefinition, if the checks come from one.
+    /// The demands of DriverDefinitions, if the checks come from some.
     defined: Defined,
     /// The measurements that are shown, if the run measures.
     measurements: Option<Measurements>,
@@ -510,7 +510,7 @@ async fn run_plan(
         let failed = |source| Error::Report { format: format.name(), source };
         streams.push(Stream::new(destination.into_writer().map_err(failed)?));
     }
-    let next = next(args, &defined.definition, &repeat);
+    let next = next(args, &defined.definitions, &repeat);
     let options = run_options(args, seed, registry, known, repeat);
     let mut runner = Runner::new(target.clone(), options, stopper.watch());
     if in_turn {
@@ -543,7 +543,7 @@ async fn run_plan(
             programs,
             log: target.driver().and_then(Driver::log),
             known_failing: args.course.known_failing.as_deref(),
-            definition: defined.definition.as_deref(),
+            definitions: &defined.definitions,
             regressions: effort.regressions.as_deref(),
             replayed: effort.replay.as_deref(),
         };
@@ -581,11 +581,11 @@ impl Reporter for InUseCases<'_> {
 }
 
 /// Advice on what to do after the run. A user with a definition has a driver already.
-fn next(args: &RunArgs, definition: &Option<PathBuf>, repeat: &Repeat) -> Next {
+fn next(args: &RunArgs, definitions: &[Arc<Definition>], repeat: &Repeat) -> Next {
     let mut reports = args.output.words.report.iter().filter(|report| report.format == Format::Json);
     let report = reports.find(|report| report.path != Path::new("-"));
     let report = report.map(|report| shell_word(&report.path.to_string_lossy()));
-    let is_first = args.target.is_embedded() && args.target.mock_defect.is_empty() && definition.is_none();
+    let is_first = args.target.is_embedded() && args.target.mock_defect.is_empty() && definitions.is_empty();
     Next::new(is_first, repeat, report)
 }
 

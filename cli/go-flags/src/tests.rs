@@ -169,6 +169,10 @@ fn a_definition_for_e2e_test_is_one_for_e2e() {
         ours(&["--storage.testdriver", "d.yaml", "--endpoint=/s"]).unwrap(),
         ["e2e", "--driver-definition=d.yaml", "--endpoint=/s"]
     );
+    assert_eq!(
+        ours(&["-storage.testdriver=a.yaml", "-storage.testdriver", "b.yaml", "--endpoint=/s"]).unwrap(),
+        ["e2e", "--driver-definition=a.yaml", "--driver-definition=b.yaml", "--endpoint=/s"]
+    );
     assert_eq!(ours(&["e2e", "--kubeconfig", "k"]).unwrap(), ["e2e", "--kubeconfig", "k"]);
     refused(&["-storage.testdriver=d.yaml"], &["--endpoint", "--cluster kube"]);
 }

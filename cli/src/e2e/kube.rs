@@ -10,12 +10,13 @@ use csi_suite_e2e::kube_cluster::cleanup::{Cleanup, clean_up};
 use csi_suite_e2e::kube_cluster::connect::{Connection, KubeSource};
 use csi_suite_e2e::kube_cluster::discovery::Discovered;
 use csi_suite_e2e::kube_cluster::{DEFAULT_IMAGE, KubeClusters, NodeAccess, Settings, definition, reason};
-use csi_suite_e2e::plan::{self, Definition};
+use csi_suite_e2e::plan::{self, ClusterProvider, Definition};
+use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
 use tokio::runtime::Runtime;
 
 use super::with_sanity::Reached;
-use super::{Shown, TEST_LIMIT, fill, load, print_plan, run_args, say_of, skips, suites};
+use super::{Files, Shown, TEST_LIMIT, fill, load, print_plan, run_args, say_of, skips, suites};
 use crate::args::E2eArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -39,16 +40,22 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         return removed(&runtime, connection);
     }
     let loaded = load(&args)?;
-    let driver = loaded.definition.driver_info.name.clone();
+    let driver = loaded.driver_name.clone();
     let found = Discovered::new(connection.clone(), &driver);
     let found = runtime.block_on(found).map_err(|why| Error::Cluster(reason(why)))?;
     let version = Version::of_cluster(&found.version);
+    let read = |loaded: Files| {
+        let read = |loaded, label| runtime.block_on(definition::read(&found.server, loaded, label));
+        loaded.read(read, |path, source| Error::DefinedInCluster { path, source })
+    };
+    let view = |one: &Definition, access: Option<NodeAccess>| {
+        KubeClusters::view(&found, &settings_of(&args, one, &driver, access))
+    };
     if args.plan {
-        let definition = loaded.definition.clone();
         let access = node_access(&args)?;
-        let read = runtime.block_on(definition::read(&found.server, loaded))?;
-        let view = KubeClusters::view(&found, &settings_of(&args, &read, &driver, access));
-        return print_plan(&Shown::of(&args), &definition, read.storage_class(), version, &view, None);
+        let definitions = read(loaded)?.into_iter();
+        let definitions: Vec<_> = definitions.map(|one| (one.clone(), view(&one, access.clone()))).collect();
+        return print_plan(&Shown::of(&args), &definitions, version, None);
     }
     if args.course.cleanup {
         let of_tests = removed(&runtime, connection)?;
@@ -65,20 +72,24 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let node_access = node_access(&args)?;
     let limit = args.limits.timeout.unwrap_or(RUN_LIMIT);
     let server = found.server.clone();
-    let written = loaded.definition.clone();
-    let definition = Arc::new(runtime.block_on(definition::read(&server, loaded))?);
-    let settings = settings_of(&args, &definition, &driver, node_access);
-    let skips = skips(&written, definition.storage_class(), version, &KubeClusters::view(&found, &settings));
+    let definitions = read(loaded)?;
+    let skips = |one: &Arc<Definition>| skips(one, version, &view(one, node_access.clone()));
     // The API server was asked for the nodes of the driver with this name.
     let defined = Defined {
-        skips,
+        skips: definitions.iter().flat_map(skips).collect(),
         driver_name: None,
-        definition: args.driver_definition.clone(),
+        definitions: definitions.clone(),
         ..Defined::default()
     };
     let place = place(&found);
-    let clusters = KubeClusters::new(found, settings, limit + UNDO_LIMIT, say_of(&args));
-    let suites = suites(plan::suite(definition.clone(), version, Arc::new(clusters)), &args);
+    let room = Room::default();
+    let clusters = |one: &Arc<Definition>| -> Arc<dyn ClusterProvider> {
+        let settings = settings_of(&args, one, &driver, node_access.clone());
+        let (found, room, limit) = (found.clone(), room.clone(), limit + UNDO_LIMIT);
+        Arc::new(KubeClusters::new(found, settings, room, limit, say_of(&args)))
+    };
+    let tested: Vec<_> = definitions.iter().map(|one| (one.clone(), clusters(one))).collect();
+    let suites = suites(plan::suite(&tested, version), &args);
     let (terms, calls) = (args.terms.clone(), args.cluster.with_sanity && !args.course.dry_run);
     let mut args = run_args(args);
     args.limits.timeout = Some(limit);
@@ -91,7 +102,7 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     }
     let Some(reached) = reach(&runtime, &server, &driver)? else { return Ok(Exit::Interrupted) };
     let mut config = reached.config(&mut args, &place)?;
-    fill(&mut config, &definition)?;
+    fill(&mut config, &definitions)?;
     let ended = run::run_suites(&args, config, suites, &terms, defined, repeat);
     runtime.block_on(reached.leave());
     ended

@@ -2,12 +2,11 @@
 
 use std::io::{self, Write as _};
 
-use csi_driver_definitions::Loaded;
 use csi_suite_e2e::kube_cluster::connect::KubeSource;
 use csi_suite_e2e::preflight::{Finding, GatherError, Level, Plugin, gather, judge};
 use tokio::runtime::Runtime;
 
-use super::{load, run_args};
+use super::{Files, load, run_args};
 use crate::args::E2eArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -32,7 +31,8 @@ pub(super) fn preflight(args: E2eArgs) -> Result<Exit, Error> {
     Ok(print(&findings)?)
 }
 
-async fn look(args: E2eArgs, loaded: &Loaded) -> Result<Vec<Finding>, Error> {
+/// A finding that several definitions share is there once, with all of their labels.
+async fn look(args: E2eArgs, loaded: &Files) -> Result<Vec<Finding>, Error> {
     let way =
         KubeSource { kubeconfig: args.cluster.kubeconfig.clone(), context: args.cluster.context.clone() };
     let connection = way.connect().await?;
@@ -40,11 +40,27 @@ async fn look(args: E2eArgs, loaded: &Loaded) -> Result<Vec<Finding>, Error> {
         true => None,
         false => Some(plugin(args).await?),
     };
-    let facts = gather(&connection, loaded, plugin).await.map_err(|error| match error {
-        GatherError::Cluster { .. } => Error::Cluster(error.to_string()),
-        GatherError::Class(error) => error.into(),
-    })?;
-    Ok(judge(&loaded.definition, &facts))
+    let mut found = Vec::<(Finding, Vec<&str>)>::new();
+    for (loaded, label) in &loaded.all {
+        let facts = gather(&connection, loaded, plugin.clone()).await.map_err(|error| match error {
+            GatherError::Cluster { .. } => Error::Cluster(error.to_string()),
+            GatherError::Class(source) => Error::DefinedClass { path: loaded.path.clone(), source },
+        })?;
+        let (earlier, label) = (found.len(), label.as_deref());
+        for finding in judge(&loaded.definition, &facts) {
+            match found[..earlier].iter_mut().find(|(other, _)| *other == finding) {
+                Some((_, labels)) => labels.extend(label),
+                None => found.push((finding, label.into_iter().collect())),
+            }
+        }
+    }
+    let labelled = |(finding, labels): (Finding, Vec<&str>)| match labels.is_empty() {
+        true => finding,
+        false => Finding { what: format!("{}: {}", labels.join(", "), finding.what), ..finding },
+    };
+    let mut findings: Vec<Finding> = found.into_iter().map(labelled).collect();
+    findings.sort_by_key(|finding| finding.level);
+    Ok(findings)
 }
 
 /// The driver at `--endpoint`.

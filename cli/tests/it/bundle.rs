@@ -15,7 +15,7 @@ use crate::program::{Said, check, program};
 const SECRET: &str = "hunter2";
 
 /// The files of an archive.
-fn files(archive: &Path) -> BTreeMap<String, String> {
+pub(crate) fn files(archive: &Path) -> BTreeMap<String, String> {
     let mut archive = tar::Archive::new(GzDecoder::new(File::open(archive).unwrap()));
     let read = |entry: std::io::Result<tar::Entry<'_, _>>| {
         let mut entry = entry.unwrap();

@@ -10,6 +10,7 @@ mod copied;
 mod doctor;
 mod driver;
 mod driver_command;
+mod e2e_definitions;
 mod e2e_kube;
 mod e2e_plan;
 mod exit_codes;

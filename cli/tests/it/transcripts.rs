@@ -8,6 +8,7 @@ use std::process::Command;
 use csi_mock_driver::Config;
 
 use crate::driver::Driver;
+use crate::e2e_definitions;
 use crate::faulty_driver;
 use crate::program::{Said, program};
 
@@ -80,8 +81,15 @@ fn check(document: &str) {
 }
 
 fn check_in(document: &str, directory: &Path) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(document);
-    let shown = shown(&fs::read_to_string(path).unwrap());
+    check_text(document, &text(document), directory);
+}
+
+fn text(document: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(document)).unwrap()
+}
+
+fn check_text(document: &str, text: &str, directory: &Path) {
+    let shown = shown(text);
     assert!(!shown.is_empty(), "docs/{document} shows nothing");
     for Shown { command, output } in shown {
         let said = run(&command, directory);
@@ -143,6 +151,19 @@ fn of_a_driver_that_wants_a_parameter() {
 #[test]
 fn of_tests_by_a_definition() {
     check_in("from-e2e-test.md", Driver::start(Config::default()).directory());
+}
+
+#[test]
+fn of_several_definitions() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    // Other sections show drivers that store data.
+    let text = text("e2e.md");
+    let (_, section) = text.split_once("\n## Several definitions\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    check_text("e2e.md", section, e2e_definitions::driver().directory());
 }
 
 #[test]

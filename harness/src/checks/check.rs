@@ -124,6 +124,11 @@ impl Check {
         self.id.rsplit_once('/').map_or(&self.id, |(area, _)| area)
     }
 
+    /// The id without the label of a DriverDefinition, which stands behind an `@` if a run has several.
+    pub fn id_of_all_definitions(&self) -> &str {
+        self.id.split_once('@').map_or(&self.id, |(id, _)| id)
+    }
+
     /// The check that reports this check's faults in full, for catalogues.
     pub fn leader(&self) -> Option<&'static str> {
         self.duplicate_of

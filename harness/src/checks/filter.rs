@@ -168,7 +168,8 @@ impl Term {
     fn matches(&self, check: &Check, label: &str) -> bool {
         match self {
             Term::Id(pattern) => {
-                pattern.matches(label) || pattern.matches(&check.id) || pattern.is_above(&check.id)
+                let names = [label, &check.id, check.id_of_all_definitions()];
+                names.into_iter().any(|name| pattern.matches(name)) || pattern.is_above(&check.id)
             }
             Term::Requirement(pattern) => check.requirements.iter().any(|row| pattern.matches(row.id)),
             Term::Needs(capability) => check.needs.iter().any(|need| need.describe() == *capability),

@@ -97,7 +97,7 @@ impl Registry {
 
     /// The fate of an id that no check has any more.
     pub fn retired(&self, id: &str) -> Option<&'static Retired> {
-        self.suites.iter().flat_map(|suite| suite.retired).find(|retired| retired.id == without_access(id))
+        self.suites.iter().flat_map(|suite| suite.retired).find(|retired| retired.id == Check::id_of(id))
     }
 
     /// Puts the successor of a retired id into a pattern that names it, and says what became of the id.
@@ -114,15 +114,11 @@ impl Registry {
     /// # Errors
     /// There is none; the text names the likeliest ones.
     pub fn find(&self, id: &str) -> Result<&Check, String> {
-        let id = without_access(id);
-        self.checks().map(|(_, check)| check).find(|check| check.id == id).ok_or_else(|| {
+        // A DriverDefinition may have the label `block`.
+        let is_it = |check: &&Check| check.id == id || check.id == Check::id_of(id);
+        self.checks().map(|(_, check)| check).find(is_it).ok_or_else(|| {
             let ids = self.checks().map(|(_, check)| &*check.id);
             format!("there is no check {id:?}{}", did_you_mean(id, ids))
         })
     }
-}
-
-/// The id in a label.
-fn without_access(label: &str) -> &str {
-    label.split_once('@').map_or(label, |(id, _)| id)
 }

@@ -1,5 +1,6 @@
 //! Determines the tests of a driver, their names, and which of them skip.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use csi_driver_definitions::{
@@ -38,6 +39,9 @@ pub type Say = fn(&str);
 /// A definition with its classes.
 #[derive(Debug)]
 pub struct Definition {
+    pub(crate) path: PathBuf,
+    /// The name in ids and names of tests, if the run has several definitions.
+    pub(crate) label: Option<String>,
     /// The contents of the file.
     pub(crate) driver: DriverDefinition,
     pub(crate) storage: Option<StorageClass>,
@@ -47,23 +51,50 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Reads the classes as well.
+    /// Reads the classes as well. Only one of several definitions needs a label, from [`label_of`].
     ///
     /// # Errors
     /// Fails if a class that the definition names cannot be read.
-    pub fn new(loaded: Loaded) -> Result<Definition, ClassError> {
+    pub fn new(loaded: Loaded, label: Option<String>) -> Result<Definition, ClassError> {
         Ok(Definition {
+            label,
             storage: loaded.storage_class()?,
             snapshot: loaded.snapshot_class()?,
             group_snapshot: loaded.group_snapshot_class()?,
             attributes: loaded.volume_attributes_class()?,
             driver: loaded.definition,
+            path: loaded.path,
         })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// Returns the contents of the file.
+    pub fn driver(&self) -> &DriverDefinition {
+        &self.driver
+    }
+
+    /// Returns `the definition`, with its label if it has one.
+    pub fn title(&self) -> String {
+        self.label
+            .as_ref()
+            .map_or_else(|| "the definition".to_owned(), |label| format!("the definition {label}"))
     }
 
     /// Returns the StorageClass, if the definition names one.
     pub fn storage_class(&self) -> Option<&StorageClass> {
         self.storage.as_ref()
+    }
+
+    /// Returns the instances in a version of Kubernetes, whose ids and names have the label.
+    pub fn instances(&self, version: Version) -> Vec<Instance> {
+        instances_of(&self.driver, self.label(), version)
     }
 
     /// Returns the node of pods that name none, if the definition sets it.
@@ -72,13 +103,18 @@ impl Definition {
     }
 }
 
+/// Returns the label of a definition: the stem of the name of its file, as part of an id.
+pub fn label_of(path: &Path) -> String {
+    slug(&path.file_stem().unwrap_or_default().to_string_lossy())
+}
+
 /// One test of one suite with one pattern.
 #[derive(Clone, Debug)]
 pub struct Instance {
     pub suite: &'static Suite,
     pub pattern: &'static Pattern,
     pub test: &'static Test,
-    /// `SUITE/PATTERN:TEST` in lower case, for filters and lists.
+    /// `SUITE/PATTERN:TEST` in lower case, for filters and lists, with `@LABEL` behind it if the run has several definitions.
     pub id: String,
     /// Upstream's full name.
     pub name: String,
@@ -86,11 +122,16 @@ pub struct Instance {
 
 /// Returns every instance for a driver in a version of Kubernetes, whether it skips or not, in upstream's order.
 pub fn instances(definition: &DriverDefinition, version: Version) -> Vec<Instance> {
+    instances_of(definition, None, version)
+}
+
+fn instances_of(definition: &DriverDefinition, label: Option<&str>, version: Version) -> Vec<Instance> {
     let mut instances = Vec::new();
     for suite in suites::ALL.iter().filter(|suite| version.has_suite(suite.name)) {
         for pattern in suite.patterns {
             let tests = suite.tests.iter().filter(|test| (test.exists)(pattern, definition));
-            instances.extend(tests.map(|test| Instance::new(definition, version, suite, pattern, test)));
+            instances
+                .extend(tests.map(|test| Instance::new(definition, label, version, suite, pattern, test)));
         }
     }
     instances
@@ -103,8 +144,9 @@ pub fn catalogue() -> Vec<Instance> {
     instances(&definition, Version::default())
 }
 
-/// Returns the test with this id, or with this upstream name for any driver.
+/// Returns the test with this id, or with this upstream name for any driver; with any label.
 pub fn find(id: &str) -> Option<Instance> {
+    let id = id.split_once('@').map_or(id, |(id, _label)| id);
     let without_driver = |name: &str| name.find("[Testpattern: ").map(|at| name[at..].to_owned());
     let wanted = without_driver(id);
     let is_it = |one: &Instance| one.id == id || wanted.is_some() && without_driver(&one.name) == wanted;
@@ -114,13 +156,16 @@ pub fn find(id: &str) -> Option<Instance> {
 impl Instance {
     fn new(
         definition: &DriverDefinition,
+        label: Option<&str>,
         version: Version,
         suite: &'static Suite,
         pattern: &'static Pattern,
         test: &'static Test,
     ) -> Instance {
-        let id = format!("{}/{}:{}", slug(suite.name), pattern.slug(), slug(test.name));
-        Instance { suite, pattern, test, id, name: full_name(definition, version, suite, pattern, test) }
+        let mut id = format!("{}/{}:{}", slug(suite.name), pattern.slug(), slug(test.name));
+        id.extend(label.map(|label| format!("@{label}")));
+        let name = full_name(definition, label, version, suite, pattern, test);
+        Instance { suite, pattern, test, id, name }
     }
 
     /// Returns why the test does not or may not run, as far as known; `None` if it runs. `storage` is the class of
@@ -233,6 +278,7 @@ impl Instance {
 /// Returns `External Storage [Driver: …] [Testpattern: …] SUITE TEST`, with the labels of each.
 fn full_name(
     definition: &DriverDefinition,
+    label: Option<&str>,
     version: Version,
     suite: &Suite,
     pattern: &Pattern,
@@ -240,6 +286,8 @@ fn full_name(
 ) -> String {
     let mut words = vec!["External Storage".to_owned()];
     words.push(format!("[Driver: {}]", definition.driver_info.name));
+    // Dashboards would take two tests of one name for one.
+    words.extend(label.map(|label| format!("[Definition: {label}]")));
     words.extend(definition.driver_info.test_tags.iter().cloned());
     words.push(format!("[Testpattern: {}]", pattern.name));
     let labels = |words: &mut Vec<String>, tags: &[&str]| {
@@ -260,29 +308,31 @@ fn full_name(
     words.join(" ")
 }
 
-/// Returns the instances as checks of the harness.
-pub fn suite(
-    definition: Arc<Definition>,
-    version: Version,
-    clusters: Arc<dyn ClusterProvider>,
-) -> registry::Suite {
-    suite_of(&instances(&definition.driver, version), |instance| {
-        let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());
-        Body::made(move |cx| {
-            let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());
-            Box::pin(async move { instance.run(cx, &definition, &*clusters).await })
+/// Returns the instances of each definition, one after the other, as checks of the harness that run in its own clusters.
+pub fn suite(tested: &[(Arc<Definition>, Arc<dyn ClusterProvider>)], version: Version) -> registry::Suite {
+    let checks = |(definition, clusters): &(Arc<Definition>, Arc<dyn ClusterProvider>)| {
+        let (definition, clusters) = (definition.clone(), clusters.clone());
+        definition.clone().instances(version).into_iter().map(move |instance| {
+            let (definition, clusters) = (definition.clone(), clusters.clone());
+            let runs = instance.clone();
+            let body = Body::made(move |cx| {
+                let (instance, definition, clusters) = (runs.clone(), definition.clone(), clusters.clone());
+                Box::pin(async move { instance.run(cx, &definition, &*clusters).await })
+            });
+            check(&instance, body)
         })
-    })
+    };
+    suite_of(tested.iter().flat_map(checks))
 }
 
 /// Returns the instances as checks that can be selected, but not run.
-pub fn suite_to_list(instances: &[Instance]) -> registry::Suite {
-    suite_of(instances, |_| Body::made(|_| Box::pin(async { Err(Stop::skip("only listed")) })))
+pub fn suite_to_list<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> registry::Suite {
+    let body = || Body::made(|_| Box::pin(async { Err(Stop::skip("only listed")) }));
+    suite_of(instances.into_iter().map(|instance| check(instance, body())))
 }
 
-fn suite_of(instances: &[Instance], body_of: impl Fn(&Instance) -> Body) -> registry::Suite {
-    let checks = Checks::made(instances.iter().map(|instance| check(instance, body_of(instance))));
-    registry::Suite { name: "e2e", checks, retired: &[] }
+fn suite_of(checks: impl IntoIterator<Item = Check>) -> registry::Suite {
+    registry::Suite { name: "e2e", checks: Checks::made(checks), retired: &[] }
 }
 
 fn check(instance: &Instance, body: Body) -> Check {

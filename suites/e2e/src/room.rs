@@ -15,9 +15,9 @@ const VOLUMES_OF_A_TEST: u64 = 6;
 /// tests wait for each other that each keep what the other needs.
 ///
 /// A test has its share from the beginning to the end, so that none waits for room while others wait for its own.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Room {
-    shares: OnceLock<Option<Arc<Semaphore>>>,
+    shares: Arc<OnceLock<Option<Arc<Semaphore>>>>,
 }
 
 /// The share of one test.
@@ -68,8 +68,10 @@ mod tests {
     #[tokio::test]
     async fn tests_wait_where_nodes_take_few_volumes() {
         let (room, nodes) = (Room::default(), [node(None), node(Some(VOLUMES_OF_A_TEST * 2 + 1))]);
+        let of_another_definition = room.clone();
         let share = || room.share(nodes.iter(), Duration::from_millis(10));
-        let (first, second) = (share().await.unwrap(), share().await.unwrap());
+        let first = share().await.unwrap();
+        let second = of_another_definition.share(nodes.iter(), Duration::from_millis(10)).await.unwrap();
         assert!(first.is_some() && second.is_some());
         assert!(matches!(share().await, Err(Stop::Broken(why)) if why.contains("room")));
         drop(first);

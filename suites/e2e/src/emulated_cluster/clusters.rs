@@ -1,13 +1,13 @@
 use std::sync::{Arc, Once};
 
-use csi_driver_definitions::{Capability as Can, DriverDefinition};
+use csi_driver_definitions::Capability as Can;
 
 use csi_harness::prelude::Cx;
 use tonic::async_trait;
 
-use super::{EmulatedCluster, NEVER_OFFERED, Settings};
+use super::{EmulatedCluster, NEVER_OFFERED, Settings, Streaks};
 use crate::cluster::{Cluster, Done, Feature};
-use crate::plan::{ClusterProvider, Say};
+use crate::plan::{ClusterProvider, Definition, Say};
 use crate::promise::PROMISES;
 use crate::room::Room;
 use crate::view::View;
@@ -17,7 +17,7 @@ use crate::view::View;
 pub struct EmulatedClusters {
     settings: Settings,
     nodes: usize,
-    definition: DriverDefinition,
+    definition: Arc<Definition>,
     room: Room,
     say: Say,
     lack_is_said: Once,
@@ -25,22 +25,18 @@ pub struct EmulatedClusters {
 
 impl EmulatedClusters {
     /// Makes clusters with these settings, and this number of nodes with the driver. `say` gets messages for the
-    /// user.
+    /// user. All definitions of a run share the room.
     pub fn new(
         mut settings: Settings,
         nodes: usize,
-        definition: DriverDefinition,
+        definition: Arc<Definition>,
+        room: Room,
         say: Say,
     ) -> EmulatedClusters {
-        settings.se_linux_mount = definition.can(Can::SeLinuxMount);
-        EmulatedClusters {
-            settings,
-            nodes,
-            definition,
-            room: Room::default(),
-            say,
-            lack_is_said: Once::new(),
-        }
+        settings.se_linux_mount = definition.driver.can(Can::SeLinuxMount);
+        // What always fails with the classes of one definition may work with those of another.
+        settings.streaks = Arc::new(Streaks::default());
+        EmulatedClusters { settings, nodes, definition, room, say, lack_is_said: Once::new() }
     }
 
     /// Returns the properties of such a cluster that do not depend on the driver.
@@ -60,9 +56,10 @@ impl EmulatedClusters {
     fn say_what_is_lacked(&self, cx: &Cx) {
         let advertises = |one| cx.target().capabilities().has(one);
         for promise in PROMISES {
-            if let Some(lacked) = promise.lacked(&self.definition, advertises) {
+            if let Some(lacked) = promise.lacked(&self.definition.driver, advertises) {
                 (self.say)(&format!(
-                    "warning: the definition has {}, the driver does not advertise {lacked}: its tests cannot pass",
+                    "warning: {} has {}, the driver does not advertise {lacked}: its tests cannot pass",
+                    self.definition.title(),
                     promise.text
                 ));
             }

@@ -25,9 +25,10 @@ pub struct KubeClusters {
 }
 
 impl KubeClusters {
-    /// Makes namespaces in a cluster for a run that is over after `limit`. `say` gets messages for the user.
-    pub fn new(found: Discovered, settings: Settings, limit: Duration, say: Say) -> KubeClusters {
-        KubeClusters { found: Arc::new(found), settings, limit, room: Room::default(), say }
+    /// Makes namespaces in a cluster for a run that is over after `limit`. All definitions of a run share the
+    /// room. `say` gets messages for the user.
+    pub fn new(found: Discovered, settings: Settings, room: Room, limit: Duration, say: Say) -> KubeClusters {
+        KubeClusters { found: Arc::new(found), settings, limit, room, say }
     }
 
     /// Returns the known properties of a cluster for tests with these settings.

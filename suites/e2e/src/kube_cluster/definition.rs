@@ -24,11 +24,16 @@ pub enum DefinedError {
     Wrong { kind: &'static str, name: String, source: serde_json::Error },
 }
 
-/// Reads the classes of a definition: from the cluster those that it has, others from files.
+/// Reads the classes of a definition: from the cluster those that it has, others from files. The label is that of
+/// [`Definition::new`].
 ///
 /// # Errors
 /// Fails if a class that the definition names cannot be read.
-pub async fn read(server: &Server, loaded: Loaded) -> Result<Definition, DefinedError> {
+pub async fn read(
+    server: &Server,
+    loaded: Loaded,
+    label: Option<String>,
+) -> Result<Definition, DefinedError> {
     let of = &loaded.definition;
     let storage = existing(server, ApiKind::StorageClass, of.storage_class.source()).await?;
     let snapshot = existing(server, ApiKind::SnapshotClass, of.snapshot_class.source()).await?;
@@ -36,12 +41,14 @@ pub async fn read(server: &Server, loaded: Loaded) -> Result<Definition, Defined
         existing(server, ApiKind::GroupSnapshotClass, of.group_snapshot_class.source()).await?;
     let attributes = existing(server, ApiKind::AttributesClass, of.volume_attributes_class.source()).await?;
     Ok(Definition {
+        label,
         storage: storage.map_or_else(|| loaded.storage_class(), |class| Ok(Some(class)))?,
         snapshot: snapshot.map_or_else(|| loaded.snapshot_class(), |class| Ok(Some(class)))?,
         group_snapshot: group_snapshot
             .map_or_else(|| loaded.group_snapshot_class(), |class| Ok(Some(class)))?,
         attributes: attributes.map_or_else(|| loaded.volume_attributes_class(), |class| Ok(Some(class)))?,
         driver: loaded.definition,
+        path: loaded.path,
     })
 }
 

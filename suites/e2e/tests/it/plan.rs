@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_driver_definitions::{Capability, DriverDefinition};
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
 use csi_suite_e2e::cluster::Node;
 use csi_suite_e2e::emulated_cluster::EmulatedClusters;
-use csi_suite_e2e::plan::{Instance, instances};
+use csi_suite_e2e::plan::{self, Definition, Instance, instances};
 use csi_suite_e2e::suites::NOT_UPSTREAMS;
 use csi_suite_e2e::version::Version;
 use csi_suite_e2e::view::{Unmet, View};
@@ -155,6 +157,39 @@ fn no_two_have_the_same_id_or_name() {
     let ids: BTreeSet<&str> = all.iter().map(|instance| instance.id.as_str()).collect();
     let names: BTreeSet<&str> = all.iter().map(|instance| instance.name.as_str()).collect();
     assert_eq!((ids.len(), names.len()), (all.len(), all.len()));
+}
+
+#[test]
+fn ids_and_names_tell_definitions_apart() {
+    const ID: &str = "volumes/dynamic-pv-default-fs:should-store-data";
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = Vec::new();
+    for file in ["RWX class.yaml", "block.yaml"] {
+        let path = folder.path().join(file);
+        std::fs::write(&path, "StorageClass: {FromName: true}\nDriverInfo: {Name: a.example}\n").unwrap();
+        let loaded = DriverDefinition::load(&path).unwrap();
+        let definition = Definition::new(loaded, Some(plan::label_of(&path))).unwrap();
+        all.extend(definition.instances(Version::default()));
+    }
+    assert_eq!(
+        find(&all, &format!("{ID}@rwx-class")).name,
+        "External Storage [Driver: a.example] [Definition: rwx-class] [Testpattern: Dynamic PV (default fs)] volumes should store data"
+    );
+    let registry = Registry::new([plan::suite_to_list(&all)]);
+    // The label is that of an access type, too.
+    let id = format!("{ID}@block");
+    assert_eq!(registry.find(&id).unwrap().id, id);
+    let chosen = |terms: &str| {
+        let mut filter = Filter::default();
+        filter.add(terms).unwrap();
+        let all = registry.checks().map(|(_, check)| check);
+        let chosen = all.filter(|check| filter.selects(check, &check.id));
+        chosen.map(|check| check.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(ID), [format!("{ID}@rwx-class"), id.clone()]);
+    assert_eq!(chosen(&id), [&*id]);
+    assert_eq!(chosen(&format!("{ID},!*@rwx*")), [id]);
+    assert!(chosen(&format!("!{ID}")).len() == all.len() - 2);
 }
 
 #[test]

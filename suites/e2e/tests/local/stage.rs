@@ -134,8 +134,9 @@ where
 /// Runs tests of Kubernetes on the reference driver, and says which of them failed.
 pub(crate) fn upstream_on_hostpath(definition: &Path, flags: &[&str], filter: &str) -> Option<Vec<String>> {
     let loaded = DriverDefinition::load(definition).unwrap();
-    let clusters = Arc::new(EmulatedClusters::new(settings(""), 1, loaded.definition.clone(), |_| {}));
-    let suite = plan::suite(Arc::new(Definition::new(loaded).unwrap()), Version::default(), clusters);
+    let definition = Arc::new(Definition::new(loaded, None).unwrap());
+    let clusters = EmulatedClusters::new(settings(""), 1, definition.clone(), Room::default(), |_| {});
+    let suite = plan::suite(&[(definition, Arc::new(clusters))], Version::default());
     let mut only = Filter::default();
     only.focus(filter).unwrap();
     let (played, mut bad) = with_hostpath(flags, async |root, driver| {

@@ -19,6 +19,7 @@ use csi_mock_driver::{Capability, Defect as MockDefect, MockDriver};
 use csi_proto::Endpoint;
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
+use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
 use csi_test_support::hostpath;
 use csi_test_support::run::Run;
@@ -268,9 +269,9 @@ fn suite(definition: &Path, manifests: &str, nodes: usize, version: Version, is_
     fs::write(&file, manifests).unwrap();
     let objects = Arc::new(Objects::read(&[file]).unwrap());
     let settings = Settings { objects, version, ..Settings::new(std::env::current_exe().unwrap()) };
-    let clusters = EmulatedClusters::new(settings, nodes, loaded.definition.clone(), |_| {});
-    let definition = Definition::new(loaded).unwrap();
-    plan::suite(Arc::new(definition), version, Arc::new(clusters))
+    let definition = Arc::new(Definition::new(loaded, None).unwrap());
+    let clusters = EmulatedClusters::new(settings, nodes, definition.clone(), Room::default(), |_| {});
+    plan::suite(&[(definition, Arc::new(clusters))], version)
 }
 
 fn config_of(root: &Path, endpoints: &[Endpoint], is_faulty: bool) -> Config {

@@ -46,8 +46,8 @@ async fn run_test(
     );
     let file = folder.path().join("driver.yaml");
     std::fs::write(&file, text).unwrap();
-    let definition = Definition::new(DriverDefinition::load(&file).unwrap()).unwrap();
-    let suite = plan::suite(Arc::new(definition), Version::default(), Arc::new(clusters(api).await));
+    let definition = Definition::new(DriverDefinition::load(&file).unwrap(), None).unwrap();
+    let suite = plan::suite(&[(Arc::new(definition), Arc::new(clusters(api).await))], Version::default());
     let elsewhere = Elsewhere { driver: DRIVER.to_owned(), place: "in a cluster".to_owned() };
     let target = Target::connect(Config { elsewhere: Some(elsewhere), ..Config::default() }).await.unwrap();
     assert_eq!((target.info().name.as_str(), target.place().as_str()), (DRIVER, "in a cluster"));
