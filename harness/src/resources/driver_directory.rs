@@ -97,30 +97,53 @@ pub(crate) fn behind(path: &Path) -> BTreeSet<PathBuf> {
 /// Returns true if the name or the text of a file in memory contains this id: a driver may keep records there, which a true reboot
 /// deletes.
 pub fn is_recorded_in_memory(id: &str) -> bool {
+    records_in_memory(id).is_none_or(|found| !found.is_empty())
+}
+
+/// Deletes the files in memory whose name or text contains this id, as a reboot does. Returns their number; `None` if some stay. What is
+/// mounted there stays, since it may be a volume.
+pub fn delete_records_in_memory(id: &str) -> Option<usize> {
+    let roots: BTreeSet<u64> =
+        IN_MEMORY.iter().filter_map(|root| Some(fs::metadata(root).ok()?.dev())).collect();
+    let mut deleted = 0;
+    for record in records_in_memory(id)? {
+        let found = fs::symlink_metadata(&record).ok()?;
+        if !found.is_dir() {
+            if !roots.contains(&found.dev()) {
+                return None;
+            }
+            fs::remove_file(record).ok()?;
+            deleted += 1;
+        }
+    }
+    Some(deleted)
+}
+
+/// The files and directories in memory whose name or text contains this id; `None` if there are too many to read.
+fn records_in_memory(id: &str) -> Option<Vec<PathBuf>> {
+    let (mut records, mut entries) = (Vec::new(), 0);
     let mut open: Vec<PathBuf> = IN_MEMORY.map(PathBuf::from).into();
-    let mut entries = 0;
     while let Some(directory) = open.pop() {
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             entries += 1;
+            if entries > RECORDS_MAX {
+                return None;
+            }
             let Ok(found) = entry.metadata() else { continue };
             let names_it = || {
                 let text = fs::read(entry.path()).unwrap_or_default();
                 text.windows(id.len().max(1)).any(|part| part == id.as_bytes())
             };
             let is_small = found.is_file() && found.len() <= RECORD_BYTES_MAX;
-            // If there are too many files to read, one of the others may contain the id.
-            if entries > RECORDS_MAX
-                || entry.file_name().to_string_lossy().contains(id)
-                || (is_small && names_it())
-            {
-                return true;
+            if entry.file_name().to_string_lossy().contains(id) || (is_small && names_it()) {
+                records.push(entry.path());
             }
             if found.is_dir() {
                 open.push(entry.path());
             }
         }
     }
-    false
+    Some(records)
 }
 
 /// The directory itself, or that of a file.
@@ -170,6 +193,20 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         assert_eq!(found, BTreeSet::from([open, sockets, state]));
+    }
+
+    #[test]
+    fn records_in_memory_are_deleted_by_name_and_by_text() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let id = format!("vol-{}", std::process::id());
+        let [named, naming, other] = [id.as_str(), "list", "other"].map(|name| dir.path().join(name));
+        fs::write(&named, "").unwrap();
+        fs::write(&naming, format!("volumes: {id}\n")).unwrap();
+        fs::write(&other, "vol-1\n").unwrap();
+        assert!(is_recorded_in_memory(&id));
+        assert_eq!(delete_records_in_memory(&id), Some(2));
+        assert!(!is_recorded_in_memory(&id));
+        assert!(!named.exists() && !naming.exists() && other.exists());
     }
 
     #[test]

@@ -100,10 +100,22 @@ fn free(dir: &Path) -> io::Result<()> {
         // The mount may have gone with one that contained it.
         let _ = mounts::unmount_below(&point);
     }
-    for (device, _) in mounts::loops().iter().filter(|(_, file)| Path::new(file).starts_with(&dir)) {
-        Command::new("losetup").args(["--detach", device]).stdin(Stdio::null()).output()?;
+    detach_loops(&dir, |_| true).map(drop)
+}
+
+/// Detaches those loop devices of files in a directory that are meant, by their names, and returns their number.
+///
+/// # Errors
+/// If losetup cannot be called.
+pub fn detach_loops(dir: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<usize> {
+    let mut detached = 0;
+    for (device, file) in mounts::loops() {
+        if is_meant(&device) && Path::new(&file).starts_with(dir) {
+            Command::new("losetup").args(["--detach", &device]).stdin(Stdio::null()).output()?;
+            detached += 1;
+        }
     }
-    Ok(())
+    Ok(detached)
 }
 
 /// The mount points in a directory of this canonical name.

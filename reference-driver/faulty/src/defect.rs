@@ -425,6 +425,10 @@ defects! {
     RebootFormatsAnew = "hostpath/reboot-formats-anew";
     /// NodeStageVolume fails for a volume that was staged when its node was started again.
     RebootRejectsStaging = "hostpath/reboot-rejects-staging";
+    /// NodeStageVolume fails for a volume that was staged when its node was started again, until its old loop device is there.
+    RebootNeedsOldDevice = "hostpath/reboot-needs-old-device";
+    /// NodeStageVolume formats a volume that was staged when its node was started again, if its record below /run is gone.
+    RebootNeedsRecord = "hostpath/reboot-needs-record-in-memory";
     /// The second node of a block volume for several writers gets an empty device.
     SecondNodeGetsEmptyDevice = "hostpath/second-node-gets-empty-device";
     /// No health of a volume is looked at: none ever has a problem.

@@ -384,7 +384,7 @@ impl Faults {
         }
         let id = request.get_ref().volume_id.clone();
         self.unstage_late(&seen, &id)?;
-        self.unstaged(&path);
+        self.unstaged(&id, &path);
         seen.staging_paths.remove(&path);
         self.hurt_others(Moment::OtherUnstaged, &seen, &id);
         self.begin_move(Move::Unstage, &id).await?;

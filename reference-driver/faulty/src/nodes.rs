@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -12,6 +12,7 @@ use tonic::Status;
 use crate::data::detach_mount;
 use crate::in_use::{CALL_TIME, Moment, is_written_to, run};
 use crate::node::is_device;
+use crate::plain::tools::loop_devices;
 use crate::{Defect, Faults, Seen};
 
 /// The calls that move a volume.
@@ -50,6 +51,11 @@ impl Move {
             Move::Stage | Move::Unstage => None,
         }
     }
+}
+
+/// The record of a staged volume, which a reboot deletes.
+fn record_in_memory(id: &str) -> PathBuf {
+    PathBuf::from(format!("/run/csi-faulty-driver-{id}"))
 }
 
 /// The name of a staging path in the file of unfinished calls.
@@ -222,8 +228,13 @@ impl Faults {
     /// # Errors
     /// The volume seems to be staged.
     pub(crate) fn stage_after_reboot(&self, seen: &mut Seen, id: &str, path: &str) -> Result<(), Status> {
-        if !self.has(Defect::RebootFormatsAnew) && !self.has(Defect::RebootRejectsStaging) {
+        if !self.notes_stagings() {
             return Ok(());
+        }
+        let record = record_in_memory(id);
+        let had_record = record.exists();
+        if self.has(Defect::RebootNeedsRecord) {
+            fs::write(record, "").unwrap();
         }
         let was_staged = self.note_unfinished(&staged(path)) == Some(true);
         let is_first = !seen.staging_paths.contains(path) && self.left_at_start.contains(&staged(path));
@@ -231,6 +242,10 @@ impl Faults {
             true if self.has(Defect::RebootRejectsStaging) => {
                 Err(Status::failed_precondition("the volume is staged by a node that was started again"))
             }
+            true if self.has(Defect::RebootNeedsOldDevice) && self.loop_devices(id).is_empty() => {
+                Err(Status::internal("the loop device of the volume does not exist"))
+            }
+            true if self.has(Defect::RebootNeedsOldDevice) || had_record => Ok(()),
             true => {
                 self.empty(seen, id);
                 Ok(())
@@ -240,10 +255,27 @@ impl Faults {
     }
 
     /// Notes that a volume is not staged any more.
-    pub(crate) fn unstaged(&self, path: &str) {
-        if self.has(Defect::RebootFormatsAnew) || self.has(Defect::RebootRejectsStaging) {
+    pub(crate) fn unstaged(&self, id: &str, path: &str) {
+        if self.notes_stagings() {
             self.note_finished(&staged(path));
+            // Only one of the defects has such a file.
+            let _ = fs::remove_file(record_in_memory(id));
         }
+    }
+
+    /// Returns true if the driver has a defect that shows after a reboot, so that it notes what is staged.
+    fn notes_stagings(&self) -> bool {
+        matches!(
+            self.defect,
+            Defect::RebootFormatsAnew
+                | Defect::RebootRejectsStaging
+                | Defect::RebootNeedsOldDevice
+                | Defect::RebootNeedsRecord
+        )
+    }
+
+    fn loop_devices(&self, id: &str) -> Vec<String> {
+        loop_devices(&self.driver.state_dir().join("volumes").join(id)).unwrap()
     }
 
     /// Shows an empty device at the second target of a volume.

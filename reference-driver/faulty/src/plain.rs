@@ -5,7 +5,7 @@
 mod mistake;
 mod state;
 pub mod storage;
-mod tools;
+pub(crate) mod tools;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -28,7 +28,6 @@ use crate::record::{Moment, Recorder};
 use crate::reported::Reported;
 use crate::resource_usage::{self, ResourceUsage};
 use crate::rules::RESTARTED;
-pub use in_use::keeps_records_over_reboot;
 pub use memory::unless_forgotten;
 use volume_in_use::VolumeInUse;
 

@@ -70,7 +70,7 @@ pub(super) fn mounts_of(device: &str) -> Result<usize, Status> {
     Ok(table.lines().filter(|line| line.split(' ').any(|field| field == device)).count())
 }
 
-pub(super) fn loop_devices(image: &Path) -> Result<Vec<String>, Status> {
+pub(crate) fn loop_devices(image: &Path) -> Result<Vec<String>, Status> {
     let (image, mut devices) = (image.to_string_lossy(), Vec::new());
     for device in fs::read_dir("/sys/block").internal()?.flatten() {
         let file = match fs::read_to_string(device.path().join("loop/backing_file")) {

@@ -1,14 +1,18 @@
 //! A node that is started again while volumes are in use on it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use csi_harness::prelude::*;
+use csi_harness::resources::driver_directory::{delete_records_in_memory, loop_device};
+use csi_harness::resources::mounts;
+use csi_harness::resources::state_dir::detach_loops;
 use csi_harness::resources::workload::is_fuse;
 use csi_nemesis::disruption::KILLED;
 use csi_nemesis::restart::driver;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
-use csi_suite_stateful::restart::{keeps_records_over_reboot, unless_forgotten};
+use csi_suite_stateful::restart::unless_forgotten;
 use csi_workload::beside::Written;
 use csi_workload::rules::{IN_USE_001, IN_USE_002};
 
@@ -22,7 +26,7 @@ const AFTER: Action = Action { name: "the use of a volume after its node was sta
 const SITUATION: &str = "after its node was started again";
 
 check! {
-    /// The processes and the mounts of the node are gone, and its directories are there. kubelet reads from them which pods there were: one
+    /// The processes, the mounts and the files in memory of the node are gone, and its directories are there. kubelet reads from them which pods there were: one
     /// of them continues with its volume, and the other one was deleted while the node was down.
     REBOOT {
         id: "nodes/reboot",
@@ -32,6 +36,8 @@ check! {
         refuted_by: [
             "hostpath/reboot-formats-anew",
             "hostpath/reboot-rejects-staging",
+            "hostpath/reboot-needs-old-device",
+            "hostpath/reboot-needs-record-in-memory",
             "hostpath/refuses-unpublish-without-mount",
             "hostpath/refuses-unstage-without-mount",
         ],
@@ -56,28 +62,49 @@ check! {
         let (mut stays, written) = stays.fall_silent(BEFORE).await?;
         let (mut goes, written_by_other) = goes.fall_silent(BEFORE).await?;
         KILLED.inject(cx).await?;
-        let unmounted_count = cx.unmount_below(paths)?;
-        cx.happened(format!("{unmounted_count} mounts of the two volumes are taken away, as by a reboot"));
+        let is_all = take_away(cx, &volumes, &paths).await?;
         KILLED.heal(cx).await?;
         unless_forgotten(driver(cx)?, again(cx, &mut stays).await)?;
-        if !has_data(cx, &stays, &written).await? {
+        if !has_data(cx, &stays, &written, is_all).await? {
             return Ok(());
         }
         let user = InUse::resume(cx.scope(), stays, &written).await?;
         beside(AFTER, [&user], given_back(cx, &mut goes, &NODES_005, SITUATION)).await?;
         // The pod that was deleted has a successor, which finds its data as well.
         again(cx, &mut goes).await?;
-        has_data(cx, &goes, &written_by_other).await?;
+        has_data(cx, &goes, &written_by_other, is_all).await?;
         user.end(AFTER).await
     }
 }
 
-/// Judges whether a volume that is published again has its data. A driver may have records in memory, such as below /run, which a true reboot
-/// deletes, so that it mounts the volume then: it is only warned, and the answer is false.
-async fn has_data(cx: &Cx, volume: &TrackedVolume, written: &Written) -> CheckResult<bool> {
+/// Takes away what a reboot takes from the volumes of a node whose driver has ended: mounts, loop devices, and files in memory that name them.
+/// Returns true if a true reboot would take no more.
+async fn take_away(cx: &Cx, volumes: &[TrackedVolume; 2], paths: &[&str]) -> CheckResult<bool> {
+    let mounted = paths.iter().flat_map(|path| mounts::at(Path::new(path)));
+    let devices: BTreeSet<String> = mounted.filter_map(|mount| loop_device(&mount)).collect();
+    let unmounted = cx.unmount_below(paths.iter().copied())?;
+    cx.happened(format!("{unmounted} mounts of the two volumes are taken away, as by a reboot"));
+    // Loop devices and records of others stay: what is the driver's is known by its directory.
+    let Some(directory) = cx.driver_directory().await else { return Ok(false) };
+    let used = mounts::table();
+    let is_free = |device: &str| devices.contains(device) && used.iter().all(|mount| mount.source != device);
+    let failed = |error| Stop::broken(format!("failed to detach a loop device: {error}"));
+    let detached = detach_loops(&directory, is_free).map_err(failed)?;
+    if mounts::is_in_memory(&directory) {
+        return Ok(false);
+    }
+    let deleted = volumes.each_ref().map(|volume| delete_records_in_memory(&volume.volume.id));
+    let deleted_count: usize = deleted.into_iter().flatten().sum();
+    cx.happened(format!("{detached} loop devices and {deleted_count} files in memory that name the volumes are taken away as well"));
+    Ok(deleted.iter().all(Option::is_some))
+}
+
+/// Judges whether a volume that is published again has its data. If a true reboot takes more away, it may also make the driver mount the volume:
+/// then it is only warned, and the answer is false.
+async fn has_data(cx: &Cx, volume: &TrackedVolume, written: &Written, is_all: bool) -> CheckResult<bool> {
     let noun = "a volume that was in use when its node was started again";
     match judge_moved(written, volume, noun).await.map_err(|stop| stop.of(&NODES_004)) {
-        Err(Stop::Violation(violation)) if !keeps_records_over_reboot(cx, &volume.volume.id).await => {
+        Err(Stop::Violation(violation)) if !is_all => {
             cx.warn(*violation);
             Ok(false)
         }

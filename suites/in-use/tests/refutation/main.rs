@@ -139,10 +139,18 @@ fn matrix_of_nodes() -> Matrix {
         suite: nodes::SUITE,
         path: Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/nodes.txt"),
         header: HEADER,
-        // A driver of this process is killed at a moment and not before a change, and most defects are tried on such a driver.
-        varies: |_, line| line.contains("nodes/killed-in-each-call"),
+        varies: nodes_vary,
         play: |defect, is_wanted| bench::play(nodes::SUITE, Backend::Images, Some(defect), is_wanted),
     }
+}
+
+/// Lines of the matrix of nodes that depend on time: a driver of this process is killed at a moment and not before a change, and most defects
+/// are tried on such a driver; a detach that meets an attach may fail; and a read may come before or after a volume is emptied.
+fn nodes_vary(defect: Defect, line: &str) -> bool {
+    let is_of = |check: &str| line.contains(check);
+    is_of("nodes/killed-in-each-call")
+        || defect == Defect::FailedDetachIsDone && is_of("nodes/waiting-attach")
+        || defect == Defect::LateDetachWipes && is_of("nodes/silent-multi-writer")
 }
 
 /// Lines that depend on how fast calls and writes are: what a call is doing when it is given up, or when another one comes, or when the

@@ -175,7 +175,7 @@ impl Volumes<'_> {
 
 /// Returns true if the driver's directory is known and on a disk, and no file in memory names the volume: then a true reboot leaves the
 /// driver the same records as its end.
-pub async fn keeps_records_over_reboot(cx: &Cx, volume_id: &str) -> bool {
+async fn keeps_records_over_reboot(cx: &Cx, volume_id: &str) -> bool {
     let directory = cx.driver_directory().await;
     directory.is_some_and(|directory| !mounts::is_in_memory(&directory)) && !is_recorded_in_memory(volume_id)
 }
