@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Explain {
         /// Such as controller/create-volume/no-name, CTRL-CREATEVOL-010, CreateVolume, or a pattern over ids: 'CTRL-CREATEVOL-*'
         id: String,
-        /// Of several requirements, only those of this version of CSI: 1.12, 1.13 or 1.14-preview
+        /// Leave out requirements of other versions of CSI than this one: 1.12, 1.13 or 1.14-preview
         #[arg(long, value_name = "VERSION")]
         csi_version: Option<Version>,
     },
