@@ -610,6 +610,13 @@ pub(crate) struct ClusterArgs {
     /// start kubelet]
     #[arg(long, value_name = "COMMAND", requires_all = ["node_access", "kubelet_stop_command"])]
     pub(crate) kubelet_start_command: Option<String>,
+    /// With --cluster kube: a shell command on this machine that replaces the driver by its next version and waits for that, such
+    /// as kubectl set image and kubectl rollout status; without it, the tests of driver-upgrade are skipped
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) upgrade_command: Option<String>,
+    /// With --upgrade-command: a shell command that replaces the driver by the version before, which is judged as well
+    #[arg(long, value_name = "COMMAND", requires = "upgrade_command")]
+    pub(crate) downgrade_command: Option<String>,
     /// Version of Kubernetes whose tests run and whose components are played, from 1.34 to 1.37; with --cluster kube that of the
     /// cluster [default: 1.37]
     #[arg(long, value_name = "VERSION")]

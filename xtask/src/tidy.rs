@@ -43,7 +43,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "csi-workload",
         ],
     ),
-    ("csi-suite-e2e", &["csi-harness", "csi-proto", "csi-driver-definitions", "csi-workload"]),
+    ("csi-suite-e2e", &["csi-harness", "csi-nemesis", "csi-proto", "csi-driver-definitions", "csi-workload"]),
     ("csi-suite-load", &["csi-driver-definitions", "csi-harness", "csi-ops", "csi-proto"]),
     ("csi-report", &["csi-harness"]),
     ("csi-mock-driver", &["csi-proto"]),

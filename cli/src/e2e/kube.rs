@@ -9,7 +9,9 @@ use csi_suite_e2e::kube_cluster::api::Server;
 use csi_suite_e2e::kube_cluster::cleanup::{Cleanup, clean_up};
 use csi_suite_e2e::kube_cluster::connect::{Connection, KubeSource};
 use csi_suite_e2e::kube_cluster::discovery::Discovered;
-use csi_suite_e2e::kube_cluster::{DEFAULT_IMAGE, KubeClusters, NodeAccess, Settings, definition, reason};
+use csi_suite_e2e::kube_cluster::{
+    DEFAULT_IMAGE, DriverCommands, KubeClusters, NodeAccess, Settings, definition, reason,
+};
 use csi_suite_e2e::plan::{self, ClusterProvider, Definition};
 use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
@@ -125,6 +127,10 @@ fn settings_of(
         client_node: definition.client_node().map(str::to_owned),
         claim_annotations: args.cluster.claim_annotation.iter().cloned().collect(),
         node_access,
+        driver_commands: DriverCommands {
+            upgrade: args.cluster.upgrade_command.clone(),
+            downgrade: args.cluster.downgrade_command.clone(),
+        },
     }
 }
 

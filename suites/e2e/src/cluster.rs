@@ -108,6 +108,11 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     async fn start_workload(&self, pod: &str, container: &str, path: &str) -> Done<Workload>;
     /// Reads the places of a writer from a volume at a path of a running container: from its own, or from a copy of it.
     async fn read_workload(&self, pod: &str, container: &str, path: &str, writer: &Writer) -> Done<Contents>;
+    /// Replaces the driver by another version of it, beside the pods that run.
+    ///
+    /// # Errors
+    /// Broken if it cannot be replaced; skip if the user has given no command for that.
+    async fn replace_driver(&self, version: DriverVersion) -> Done;
     /// Returns the path on this machine of the volume at a path of a running container.
     ///
     /// # Errors
@@ -209,6 +214,17 @@ pub enum Feature {
     ServiceAccountTokens,
     /// Pods that are processes of this machine, whose volumes other programs of csi-sanity can use.
     LocalPods,
+    /// A command that replaces the driver by its next version.
+    DriverUpgrade,
+    /// A command that replaces the driver by the version before.
+    DriverDowngrade,
+}
+
+/// A version of the driver, seen from the one that runs when the tests begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverVersion {
+    Next,
+    Before,
 }
 
 impl Feature {
@@ -230,6 +246,8 @@ impl Feature {
         Feature::LimitsReadAgain,
         Feature::ServiceAccountTokens,
         Feature::LocalPods,
+        Feature::DriverUpgrade,
+        Feature::DriverDowngrade,
     ];
 
     /// Returns the capability that a driver needs for the feature.
@@ -251,7 +269,9 @@ impl Feature {
             | Feature::AttributesClasses
             | Feature::LimitsReadAgain
             | Feature::ServiceAccountTokens
-            | Feature::LocalPods => None,
+            | Feature::LocalPods
+            | Feature::DriverUpgrade
+            | Feature::DriverDowngrade => None,
         }
     }
 }

@@ -48,9 +48,11 @@ use std::time::Duration;
 
 use csi_driver_definitions::Objects as Installed;
 use csi_harness::config::PathLayout;
+use csi_harness::driver::Version as RunningVersion;
 use csi_harness::prelude::{Capability, Cx, PathKind, Stop, Violation};
 use csi_harness::resources::cleanup::Cleanup;
 use csi_harness::resources::workload::play;
+use csi_nemesis::versions;
 use csi_proto::lock::Mutex;
 use csi_proto::{Service, v1};
 use csi_workload::checker::{Contents, Writer};
@@ -62,9 +64,10 @@ use tokio::time::Instant;
 use tonic::{Code, async_trait};
 
 use crate::cluster::{
-    AttributesClass, Block, Capacity, Cluster, Done, Event, Feature, GroupSnapshot, GroupSnapshotSpec,
-    HealthCondition, HealthOf, MountCalls, Node, Output, Pairs, PersistentVolume, Pod, PodPhase, PodSpec,
-    Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
+    AttributesClass, Block, Capacity, Cluster, Done, DriverVersion, Event, Feature, GroupSnapshot,
+    GroupSnapshotSpec, HealthCondition, HealthOf, MountCalls, Node, Output, Pairs, PersistentVolume, Pod,
+    PodPhase, PodSpec, Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotSpec, StorageClass, VolumePhase,
+    VolumeSource,
 };
 use crate::room::{Room, Share};
 use crate::version::Version;
@@ -367,6 +370,16 @@ impl Cluster for EmulatedCluster {
             Feature::ServiceAccountTokens if csi_driver.token_requests.is_empty() => Some("tokenRequests"),
             _ => None,
         };
+        let config = self.shared.cx.config();
+        match feature {
+            Feature::DriverUpgrade if config.next_driver_command.is_none() => {
+                return Err("the driver is replaced only with --next-driver-command".to_owned());
+            }
+            Feature::DriverDowngrade if !config.downgrade => {
+                return Err("the driver is replaced by the version before only with --downgrade".to_owned());
+            }
+            _ => {}
+        }
         if let Some(field) = missing {
             return Err(format!("no --manifest has a CSIDriver object of the driver with {field}"));
         }
@@ -581,6 +594,20 @@ impl Cluster for EmulatedCluster {
         let (target, layout) = (self.target(pod, container, path)?, writer.layout);
         let read = play(move || read_all(&target, &layout)).await?;
         read.map_err(|error| Stop::broken(format!("failed to read {path} of pod {pod}: {error}")))
+    }
+
+    async fn replace_driver(&self, version: DriverVersion) -> Done {
+        let driver = versions::with_next_version(&self.shared.cx)?;
+        let by = match version {
+            DriverVersion::Next if driver.version() == RunningVersion::Next => {
+                return Err(Stop::skip(
+                    "an earlier test has replaced the driver by its next version, and --downgrade is not given",
+                ));
+            }
+            DriverVersion::Next => RunningVersion::Next,
+            DriverVersion::Before => RunningVersion::Present,
+        };
+        versions::replace(&self.shared.cx, by).await.map(drop)
     }
 
     async fn local_path(&self, pod: &str, container: &str, path: &str) -> Done<PathBuf> {

@@ -12,6 +12,7 @@ mod clusters;
 pub mod connect;
 pub mod definition;
 pub mod discovery;
+mod driver;
 mod events;
 mod evidence;
 mod exec;
@@ -49,9 +50,10 @@ use tokio::time::Instant;
 use tonic::async_trait;
 
 use crate::cluster::{
-    AttributesClass, Block, Capacity, Cluster, Done, Event, Feature, GroupSnapshot, GroupSnapshotOrigin,
-    GroupSnapshotSpec, HealthCondition, HealthOf, MountCalls, Node, Output, Pairs, PersistentVolume, Pod,
-    PodSpec, Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
+    AttributesClass, Block, Capacity, Cluster, Done, DriverVersion, Event, Feature, GroupSnapshot,
+    GroupSnapshotOrigin, GroupSnapshotSpec, HealthCondition, HealthOf, MountCalls, Node, Output, Pairs,
+    PersistentVolume, Pod, PodSpec, Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec,
+    StorageClass,
 };
 use crate::plan::Say;
 use crate::room::Share;
@@ -60,6 +62,7 @@ use close::Removal;
 pub use close::reason;
 pub use clusters::KubeClusters;
 use discovery::Discovered;
+pub use driver::DriverCommands;
 use kind::ApiKind;
 use marks::Marks;
 use names::Names;
@@ -97,6 +100,8 @@ pub struct Settings {
     pub claim_annotations: Pairs,
     /// The use of nodes; without it, the tests do not use files of nodes and kubelet.
     pub node_access: Option<NodeAccess>,
+    /// The commands that replace the driver.
+    pub driver_commands: DriverCommands,
 }
 
 /// Limits the import of a snapshot without an object, which is necessary to delete it.
@@ -326,6 +331,7 @@ impl Discovered {
             }
             Feature::LimitsReadAgain => Err(NO_READING.to_owned()),
             Feature::LocalPods => Err(NO_LOCAL_PODS.to_owned()),
+            Feature::DriverUpgrade | Feature::DriverDowngrade => settings.driver_commands.offers(feature),
             Feature::ServiceAccountTokens => {
                 Err("kubelet passes them in every test if the CSIDriver asks for them".to_owned())
             }
@@ -512,6 +518,10 @@ impl Cluster for KubeCluster {
             0 => Ok(elsewhere::contents(&read.stdout, writer)),
             _ => Err(Stop::broken(format!("failed to read {path} in pod {pod}: {}", read.stderr.trim_end()))),
         }
+    }
+
+    async fn replace_driver(&self, version: DriverVersion) -> Done {
+        self.settings.driver_commands.replace(version).await
     }
 
     async fn local_path(&self, _: &str, _: &str, _: &str) -> Done<PathBuf> {

@@ -4,6 +4,7 @@ mod allocatable_count;
 mod capacity;
 mod completed_pods;
 mod disruptive;
+mod driver_upgrade;
 mod ephemeral;
 mod fsgroupchangepolicy;
 mod multi_volume;
@@ -74,10 +75,11 @@ pub static ALL: &[&Suite] = &[
     &sqlite::SUITE,
     &completed_pods::SUITE,
     &pod_delete_after_umount::SUITE,
+    &driver_upgrade::SUITE,
 ];
 
 /// Suites that e2e.test does not have for a definition: upstream has their tests for its driver in memory, or not at all.
-pub const NOT_UPSTREAMS: [&str; 8] = [
+pub const NOT_UPSTREAMS: [&str; 9] = [
     "volume-health",
     "snapshot-topology",
     "MutableCSINodeAllocatableCount",
@@ -86,4 +88,5 @@ pub const NOT_UPSTREAMS: [&str; 8] = [
     "sqlite",
     "completed-pods",
     "OpenShift CSI extended - Pod delete after umount",
+    "driver-upgrade",
 ];

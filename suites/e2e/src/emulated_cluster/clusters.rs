@@ -45,8 +45,17 @@ impl EmulatedClusters {
             Some((_, why)) => Some((*feature, Err((*why).to_owned()))),
             // The driver reports its own features.
             None if feature.capability().is_some() => None,
-            // These depend on the driver's process, and on the version of Kubernetes.
-            None if matches!(feature, Feature::SeLinuxContexts | Feature::SeLinuxEveryMode) => None,
+            // These depend on how the driver is started, and on the version of Kubernetes.
+            None if matches!(
+                feature,
+                Feature::SeLinuxContexts
+                    | Feature::SeLinuxEveryMode
+                    | Feature::DriverUpgrade
+                    | Feature::DriverDowngrade
+            ) =>
+            {
+                None
+            }
             None => Some((*feature, Ok(()))),
         };
         View { nodes_count, nodes: None, offers: Feature::ALL.iter().filter_map(offer).collect() }

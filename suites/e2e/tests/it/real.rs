@@ -20,7 +20,7 @@ use csi_suite_e2e::cluster::{AccessMode, Cluster, Pairs, PvcSpec, StorageClass, 
 use csi_suite_e2e::kube_cluster::api::Server;
 use csi_suite_e2e::kube_cluster::connect::Connection;
 use csi_suite_e2e::kube_cluster::discovery::Discovered;
-use csi_suite_e2e::kube_cluster::{KubeCluster, KubeClusters, Settings};
+use csi_suite_e2e::kube_cluster::{DriverCommands, KubeCluster, KubeClusters, Settings};
 use csi_suite_e2e::room::Room;
 use kube::Client;
 use serde_json::json;
@@ -79,6 +79,7 @@ async fn server(api: &Api) -> Server {
 
 fn settings() -> Settings {
     Settings {
+        driver_commands: DriverCommands::default(),
         driver: DRIVER.to_owned(),
         image: "tools:1".to_owned(),
         client_node: None,

@@ -62,6 +62,7 @@ pub(crate) fn a_right_driver_passes() {
     passes(on_hostpath(None, Setup::SmallNode, newest, of(|on| matches!(on, On::Installed(_)))));
     passes(on_hostpath(None, Setup::InUse, newest, of(|on| matches!(on, On::InUse(_)))));
     passes(on_hostpath(None, Setup::Labelled, newest, of(|on| matches!(on, On::Labelled(_)))));
+    passes(on_hostpath(None, Setup::Upgraded, newest, of(|on| matches!(on, On::Upgraded(_)))));
     passes(Some(on_mock(None, &[], of(|on| matches!(on, On::Mock(..))))));
 }
 
@@ -114,6 +115,7 @@ fn with_defect(row: &Row, version: Version) -> Option<Run> {
         On::Installed(defect) => on_hostpath(Some(defect), Setup::SmallNode, version, vec![row.test]),
         On::InUse(defect) => on_hostpath(Some(defect), Setup::InUse, version, vec![row.test]),
         On::Labelled(defect) => on_hostpath(Some(defect), Setup::Labelled, version, vec![row.test]),
+        On::Upgraded(defect) => on_hostpath(Some(defect), Setup::Upgraded, version, vec![row.test]),
         On::Mock(defect, without) => Some(on_mock(Some(defect), without, vec![row.test])),
     }
 }
@@ -134,6 +136,8 @@ enum Setup {
     SmallNode,
     /// In a process of its own, whose mount calls are watched, with a CSIDriver that has seLinuxMount.
     Labelled,
+    /// In a process of its own, with a next version.
+    Upgraded,
     /// Volumes are created when pods need them, and what happens to a workload is a warning.
     InUse,
 }
@@ -143,7 +147,7 @@ fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Ve
     let ran = hostpath::in_directory(async |root| {
         let (small, manifests): (&[&str], _) = match setup {
             Setup::SmallNode => (&["--attach-limit=3"], CSI_DRIVER),
-            Setup::Plain | Setup::InUse | Setup::Labelled => (&[], ""),
+            Setup::Plain | Setup::InUse | Setup::Labelled | Setup::Upgraded => (&[], ""),
         };
         let flags = [&FLAGS, small].concat();
         let (driver, promise) = match setup {
@@ -152,6 +156,9 @@ fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Ve
                 let driver = hostpath::child(root, &flags, defect).unwrap();
                 driver.supervise(Some(Supervisor::of_mounts()));
                 (driver, "seLinuxMount")
+            }
+            Setup::Upgraded => {
+                (hostpath::child_with_next_version(root, &flags, defect).unwrap(), "snapshotMetadata")
             }
             _ => (hostpath::driver(root, &flags, defect), "snapshotMetadata"),
         };
@@ -168,6 +175,12 @@ fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Ve
         let is_faulty = defect.is_some_and(|defect| defect != Defect::SnapshotsNeedQuiet);
         let suite = suite(&definition, manifests, 1, version, is_faulty);
         let mut config = config_of(root, &[hostpath::endpoint(root)], is_faulty);
+        if setup == Setup::Upgraded {
+            // The driver of these tests brings its commands along.
+            config.driver_command = Some("the driver".to_owned());
+            config.next_driver_command = Some("its next version".to_owned());
+            config.downgrade = true;
+        }
         if setup == Setup::InUse && defect.is_some() {
             config.profile = Profile::Csi;
             config.time_limits.stall_ms = STALL_MS;

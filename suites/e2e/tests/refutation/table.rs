@@ -16,6 +16,8 @@ pub(crate) enum On {
     InUse(Defect),
     /// The reference driver in a process of its own, whose mount calls are watched. Its CSIDriver has seLinuxMount.
     Labelled(Defect),
+    /// The reference driver in a process of its own, which is replaced by its next version and then by the version before.
+    Upgraded(Defect),
     /// The driver in memory, without some capabilities: for what pods need not look at.
     Mock(MockDefect, &'static [Capability]),
 }
@@ -43,9 +45,11 @@ impl Row {
     /// The name of the trial.
     pub(crate) fn label(&self) -> String {
         match self.on {
-            On::Hostpath(defect) | On::Installed(defect) | On::InUse(defect) | On::Labelled(defect) => {
-                format!("{defect:?}/{}", self.test)
-            }
+            On::Hostpath(defect)
+            | On::Installed(defect)
+            | On::InUse(defect)
+            | On::Labelled(defect)
+            | On::Upgraded(defect) => format!("{defect:?}/{}", self.test),
             On::Mock(defect, _) => format!("{defect:?}/{}", self.test),
         }
     }
@@ -65,6 +69,11 @@ const fn in_use(defect: Defect, flaw: &'static str, test: &'static str, says: &'
 
 const fn labelled(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
     Row { on: On::Labelled(defect), flaw, test, says, versions: None }
+}
+
+const fn upgraded(defect: Defect, flaw: &'static str, says: &'static str) -> Row {
+    let test = "driver-upgrade/dynamic-pv-block-volmode:should-keep-volumes-snapshots-and-running-pods-when-the-driver-is-replaced-by-its-next-version";
+    Row { on: On::Upgraded(defect), flaw, test, says, versions: None }
 }
 
 /// A row whose defect is found in one version of Kubernetes, and not in another one.
@@ -526,5 +535,25 @@ pub(crate) static ROWS: &[Row] = &[
         "mounts the volume of the second pod with the SELinux context of the first one",
         "selinuxmountdifferent/dynamic-pv-default-fs:pods-with-different-levels-should-each-mount-their-volume-with-their-own-selinux-mount-option",
         "another SELinux context",
+    ),
+    upgraded(
+        Defect::UpgradeEmptiesVolumes,
+        "its next version empties the volumes of the version before",
+        "other data",
+    ),
+    upgraded(
+        Defect::UpgradeEmptiesSnapshots,
+        "its next version empties the snapshots of the version before",
+        "other data",
+    ),
+    upgraded(
+        Defect::DowngradeEmptiesNew,
+        "empties the volumes of its next version when that is taken back",
+        "other data",
+    ),
+    upgraded(
+        Defect::UpgradeDoesNotStart,
+        "its next version does not start with what the version before has stored",
+        "does not answer when it is started after the other one",
     ),
 ];
