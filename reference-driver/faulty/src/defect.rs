@@ -393,7 +393,7 @@ defects! {
     FailedDetachIsDone = "hostpath/failed-detach-is-taken-for-done";
     /// A ControllerUnpublishVolume that fails for a node which has not unpublished the volume empties it.
     FailedDetachEmpties = "hostpath/failed-detach-empties";
-    /// ControllerPublishVolume for a node that was rejected while another node had the volume is rejected for ever.
+    /// ControllerPublishVolume for a node that was rejected while another node had the volume stays rejected.
     RejectedAttachStays = "hostpath/rejected-attach-stays-rejected";
     /// ControllerPublishVolume for a node that was rejected while another node had the volume empties it.
     WaitingAttachEmpties = "hostpath/waiting-attach-empties";

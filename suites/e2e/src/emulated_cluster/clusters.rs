@@ -34,7 +34,7 @@ impl EmulatedClusters {
         say: Say,
     ) -> EmulatedClusters {
         settings.se_linux_mount = definition.driver.can(Can::SeLinuxMount);
-        // What always fails with the classes of one definition may work with those of another.
+        // A call that always fails with the classes of one definition may succeed with those of another.
         settings.streaks = Arc::new(Streaks::default());
         EmulatedClusters { settings, nodes, definition, room, say, lack_is_said: Once::new() }
     }

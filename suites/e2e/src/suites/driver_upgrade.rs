@@ -90,9 +90,9 @@ impl<'a> Stock<'a> {
             scene.has_grown(&self.claim.name, wanted_bytes).await?;
             next.holds(&path, block, &self.content).await?;
         }
-        let taken = snapshot(scene, &self.claim).await?;
+        let new = snapshot(scene, &self.claim).await?;
         next.delete().await?;
-        for snapshot in self.snapshot.iter().chain(&taken) {
+        for snapshot in self.snapshot.iter().chain(&new) {
             let copy = scene.claim(&scene.restored_spec(&self.class, snapshot), &self.class).await?;
             let reader = scene.run_within(scene.pod(&[&copy]), scene.timeouts().pod_start_slow).await?;
             reader.holds(&path, block, &self.content).await?;

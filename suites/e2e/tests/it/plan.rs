@@ -161,7 +161,7 @@ fn no_two_have_the_same_id_or_name() {
 }
 
 #[test]
-fn ids_and_names_tell_definitions_apart() {
+fn ids_and_names_show_the_definition() {
     const ID: &str = "volumes/dynamic-pv-default-fs:should-store-data";
     let folder = tempfile::tempdir().unwrap();
     let mut all = Vec::new();

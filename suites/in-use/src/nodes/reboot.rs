@@ -78,7 +78,7 @@ check! {
 }
 
 /// Takes away what a reboot takes from the volumes of a node whose driver has ended: mounts, loop devices, and files in memory that name them.
-/// Returns true if a true reboot would take no more.
+/// Returns true if a true reboot would take nothing else.
 async fn take_away(cx: &Cx, volumes: &[TrackedVolume; 2], paths: &[&str]) -> CheckResult<bool> {
     let mounted = paths.iter().flat_map(|path| mounts::at(Path::new(path)));
     let devices: BTreeSet<String> = mounted.filter_map(|mount| loop_device(&mount)).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 use csi_nemesis::watched_driver::WatchedDriver;
 use csi_ops::volume::TrackedVolume;
-use csi_workload::beside::Beside;
+use csi_workload::beside::{Beside, Written};
 use csi_workload::log::Log;
 use csi_workload::now_us;
 use csi_workload::rules::{IN_USE_001, IN_USE_002};
@@ -26,10 +26,15 @@ const FENCE_LIMIT: Duration = Duration::from_secs(1);
 /// The number of times that a node asks for a volume before it is detached from a silent one.
 const ASKED_BEFORE: u32 = 3;
 
+/// Lets a workload write for a while, and then its node fall silent.
+async fn silent(user: InUse) -> CheckResult<(TrackedVolume, Written)> {
+    beside(SILENCE, [&user], async { Ok(()) }).await?;
+    user.fall_silent(SILENCE).await
+}
+
 /// Lets the node of a workload fall silent, and moves the volume to the other node.
 async fn falls_silent(cx: &Cx, there: &Cx, user: InUse) -> CheckResult {
-    beside(SILENCE, [&user], async { Ok(()) }).await?;
-    let (mut volume, written) = user.fall_silent(SILENCE).await?;
+    let (mut volume, written) = silent(user).await?;
     move_by_force(cx, there, &mut volume).await?;
     used_elsewhere(cx, there, volume, &written, "a volume whose node had fallen silent").await
 }
@@ -150,9 +155,7 @@ check! {
         trial_there.undo().await?;
         trial.undo().await?;
 
-        let user = InUse::begin(cx).await?;
-        beside(SILENCE, [&user], async { Ok(()) }).await?;
-        let (mut volume, written) = user.fall_silent(SILENCE).await?;
+        let (mut volume, written) = silent(InUse::begin(cx).await?).await?;
         let detach = volume.request(cx, DETACH).await?;
         let (_, failed_count) = fail_in_turn(cx, &driver, &detach).await;
         if failed_count == 0 {
@@ -167,7 +170,7 @@ check! {
 
 check! {
     /// The successor of a lost pod is scheduled at once, so that external-attacher asks for the volume on the new node for the six minutes in
-    /// which the lost one still has it, and goes on while it is detached.
+    /// which the lost one still has it, and also while it is detached.
     WAITING_ATTACH {
         id: "nodes/waiting-attach",
         title: "a volume of a silent node moves with its data to a node that has asked for it since before it was detached",
@@ -180,17 +183,15 @@ check! {
     }
     async |cx| {
         let there = other_node(cx).await?;
-        let user = InUse::begin(cx).await?;
-        beside(SILENCE, [&user], async { Ok(()) }).await?;
-        let (mut volume, written) = user.fall_silent(SILENCE).await?;
+        let (mut volume, written) = silent(InUse::begin(cx).await?).await?;
         let attacher = there.worker(1);
         let attach = at_other_node(&there, &volume).request(&attacher, ATTACH).await?;
         for _ in 0..ASKED_BEFORE {
-            // Whether the driver may attach the volume to both nodes depends on its mode, which other checks judge.
+            // Other checks judge whether the driver may attach the volume to both nodes, which depends on its mode.
             attach.send(&attacher).once().await.any_answer()?.ok();
         }
         let situation = "for a node that has asked for the volume since before it was detached from a silent one";
-        // A detach may take as long as the attacher is patient, so that only what it is answered afterwards is judged.
+        // The detach may take as long as the attacher is patient, so that only its next answer is judged.
         let (detached, _) =
             join(detach_by_force(cx, &mut volume), until_done(&attacher, ATTACH, &attach, &NODES_002, situation)).await;
         detached?;
