@@ -2,6 +2,7 @@
 
 mod allocatable_count;
 mod capacity;
+mod claims_at_a_rate;
 mod completed_pods;
 mod disruptive;
 mod ephemeral;
@@ -73,11 +74,12 @@ pub static ALL: &[&Suite] = &[
     &selinux_mount::DIFFERENT,
     &sqlite::SUITE,
     &completed_pods::SUITE,
+    &claims_at_a_rate::SUITE,
     &pod_delete_after_umount::SUITE,
 ];
 
 /// Suites that e2e.test does not have for a definition: upstream has their tests for its driver in memory, or not at all.
-pub const NOT_UPSTREAMS: [&str; 8] = [
+pub const NOT_UPSTREAMS: [&str; 9] = [
     "volume-health",
     "snapshot-topology",
     "MutableCSINodeAllocatableCount",
@@ -85,5 +87,6 @@ pub const NOT_UPSTREAMS: [&str; 8] = [
     "seLinuxMountDifferent",
     "sqlite",
     "completed-pods",
+    "claims-at-a-rate",
     "OpenShift CSI extended - Pod delete after umount",
 ];
