@@ -159,11 +159,30 @@ fn of_several_definitions() {
         println!("skipped: needs root");
         return;
     }
-    // Other sections show drivers that store data.
+    check_section_of_e2e("Several definitions", e2e_definitions::driver().directory());
+}
+
+#[test]
+fn of_claims_at_a_rate() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let driver = Driver::start(Config::default());
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+    let definition = fs::read_to_string(repository.join("driver-definitions/mock.yaml")).unwrap();
+    // The named files are in the checkout, wherever the definition is.
+    let definition = definition.replace("FromFile: ", &format!("FromFile: {}/", repository.display()));
+    fs::write(driver.directory().join("mock.yaml"), definition).unwrap();
+    check_section_of_e2e("Claims at a rate", driver.directory());
+}
+
+/// Carries out what one section shows: others show drivers that store data.
+fn check_section_of_e2e(heading: &str, directory: &Path) {
     let text = text("e2e.md");
-    let (_, section) = text.split_once("\n## Several definitions\n").unwrap();
+    let (_, section) = text.split_once(&format!("\n## {heading}\n")).unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
-    check_text("e2e.md", section, e2e_definitions::driver().directory());
+    check_text("e2e.md", section, directory);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use csi_proto::v1::*;
 use tonic::{Code, Request, Response, Status};
 
 use crate::data::Origin;
-use crate::in_use::{Kind, Moment, is_written_to};
+use crate::in_use::{InProgress, Kind, Moment, is_written_to};
 use crate::new_part::Image;
 use crate::nodes::Move;
 use crate::{Defect, Faults, Reply, Seen};
@@ -18,6 +18,8 @@ use crate::{Defect, Faults, Reply, Seen};
 const MIB: i64 = 1 << 20;
 /// The duration of a copy that its caller can abandon half-way.
 const COPY_TIME: Duration = Duration::from_millis(80);
+/// The duration of a CreateVolume beside which other ones begin that are a fifth of a second apart.
+const CREATION_TIME: Duration = Duration::from_millis(500);
 
 impl Faults {
     pub(crate) async fn create_volume(
@@ -35,11 +37,19 @@ impl Faults {
             // A snapshot that is requested meanwhile comes first.
             self.take_time(Moment::GivenUpClone, &Seen::default(), "").await;
         }
+        let creation =
+            self.has(Defect::OverlappingVolumesShare).then(|| self.begin_call(Kind::Creation, &asked.name));
+        if creation.is_some() {
+            tokio::time::sleep(CREATION_TIME).await;
+        }
         let mut seen = self.seen.lock().await;
         if let Some(source) = &source {
             self.take_time(Moment::GivenUpClone, &seen, source).await;
         }
         let message = request.get_mut();
+        if let Some(other) = creation.as_ref().and_then(InProgress::other_name) {
+            other.clone_into(&mut message.name);
+        }
         message.volume_capabilities.iter_mut().for_each(|capability| self.alter_capability(capability));
         self.alter_source(&seen, message);
         self.alter_size(&seen, message);

@@ -146,6 +146,8 @@ defects! {
     CopiesShifted = "hostpath/copies-shifted";
     /// A copy has wrong bytes in it.
     CopiesDamaged = "hostpath/copies-damaged";
+    /// A CreateVolume that begins during another one hands out the volume of that one, as where both take the same free place.
+    OverlappingVolumesShare = "hostpath/overlapping-volumes-share";
     /// CreateVolume of a volume that exists empties it.
     WipesAtRepeatedCreation = "hostpath/wipes-at-repeated-creation";
     /// NodeStageVolume of a staged volume empties it.

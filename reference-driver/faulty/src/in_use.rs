@@ -201,9 +201,10 @@ pub(crate) enum Kind {
     Deletion,
     Clone,
     Expansion,
+    Creation,
 }
 
-/// The calls of one driver that are in progress, each with its volume, or with its snapshot for a deletion.
+/// The calls of one driver that are in progress, each with its volume, with its snapshot for a deletion, or with its name for a creation.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     in_progress: Mutex<Vec<(Kind, String)>>,
@@ -228,6 +229,12 @@ impl InProgress {
     /// Returns true if a snapshot of the volume was being taken when this call began.
     fn began_beside_snapshot(&self, volume: &str) -> bool {
         self.before.iter().any(|(kind, id)| *kind == Kind::Snapshot && id == volume)
+    }
+
+    /// The name of another volume that was being created when this call began.
+    pub(crate) fn other_name(&self) -> Option<&str> {
+        let others = self.before.iter().filter(|(kind, name)| *kind == Kind::Creation && *name != self.own.1);
+        others.map(|(_, name)| name.as_str()).next()
     }
 
     /// Returns true if the driver stood still during this call.

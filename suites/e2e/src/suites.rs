@@ -2,6 +2,7 @@
 
 mod allocatable_count;
 mod capacity;
+mod claims_at_a_rate;
 mod completed_pods;
 mod disruptive;
 mod driver_upgrade;
@@ -74,6 +75,7 @@ pub static ALL: &[&Suite] = &[
     &selinux_mount::DIFFERENT,
     &sqlite::SUITE,
     &completed_pods::SUITE,
+    &claims_at_a_rate::SUITE,
     &pod_delete_after_umount::SUITE,
     &driver_upgrade::SUITE,
 ];
@@ -87,6 +89,7 @@ pub const NOT_UPSTREAMS: [&str; 9] = [
     "seLinuxMountDifferent",
     "sqlite",
     "completed-pods",
+    "claims-at-a-rate",
     "OpenShift CSI extended - Pod delete after umount",
     "driver-upgrade",
 ];

@@ -50,6 +50,7 @@ fn each_suite_has_as_many_tests_as_upstream() {
         ("MutableCSINodeAllocatableCount", 2),
         ("OpenShift CSI extended - Pod delete after umount", 1),
         ("capacity", 1),
+        ("claims-at-a-rate", 1),
         ("completed-pods", 2),
         ("disruptive", 8),
         ("driver-upgrade", 2),
@@ -84,7 +85,7 @@ fn each_suite_has_as_many_tests_as_upstream() {
         ("volumes", 11),
     ];
     assert_eq!(counts, BTreeMap::from(expected));
-    assert_eq!(counts.values().sum::<i32>(), 263);
+    assert_eq!(counts.values().sum::<i32>(), 264);
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn older_versions_have_other_labels_and_fewer_suites() {
     const ID: &str = "selinuxmount/dynamic-pv-default-fs:pod-with-rwo-volume-and-mount-policy-should-mount-volumes-with-selinux-mount-option";
     let of = |version| instances(&everything(), version);
     let numbers = Version::ALL.map(|version| of(version).len());
-    assert_eq!(numbers, [242, 247, 249, 263]);
+    assert_eq!(numbers, [243, 248, 250, 264]);
     assert!(of(Version::V1_34).iter().all(|one| one.id != ID));
     let ends = |version, end: &str| assert!(find(&of(version), ID).name.ends_with(end), "{version}");
     ends(Version::V1_36, "mount option [FeatureGate:SELinuxMount] [Beta] [Feature:OffByDefault]");

@@ -274,6 +274,25 @@ pub(crate) static ROWS: &[Row] = &[
         "pod-",
     ),
     row(
+        Defect::OverlappingVolumesShare,
+        "hands out one volume for two claims that come while it creates a volume",
+        "claims-at-a-rate/dynamic-pv-default-fs:should-give-each-claim-a-volume-of-its-own-and-keep-its-data-when-its-pod-is-rescheduled",
+        "two objects have the same volume handle",
+    ),
+    Row {
+        on: On::Mock(MockDefect::CreateVolumeReusesIds, &[]),
+        flaw: "gives all volumes one `volume_id`",
+        test: "claims-at-a-rate/dynamic-pv-default-fs:should-give-each-claim-a-volume-of-its-own-and-keep-its-data-when-its-pod-is-rescheduled",
+        says: "two objects have the same volume handle",
+        versions: None,
+    },
+    row(
+        Defect::StagingBreaksOthers,
+        "lets writes to other volumes fail when a volume is staged",
+        "claims-at-a-rate/dynamic-pv-default-fs:should-give-each-claim-a-volume-of-its-own-and-keep-its-data-when-its-pod-is-rescheduled",
+        "a command failed in a pod",
+    ),
+    row(
         Defect::LooksForNameInPath,
         "looks for a volume by the name of its PersistentVolume, which is in the target path",
         "provisioning/dynamic-pv-default-fs:should-mount-multiple-pv-pointing-to-the-same-storage-on-the-same-node",

@@ -116,6 +116,19 @@ async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
     );
 }
 
+/// Claims and pods come at a rate in a cluster too, and each claim has a volume of its own.
+#[tokio::test(start_paused = true)]
+async fn claims_come_at_a_rate_in_a_cluster() {
+    const TEST: &str = "claims-at-a-rate/dynamic-pv-default-fs:should-give-each-claim-a-volume-of-its-own-and-keep-its-data-when-its-pod-is-rescheduled";
+    let api = cluster();
+    let (_never, signal) = watch::channel(Halt::None);
+    let (reports, _) = run_test(&api, TEST, signal).await;
+    assert!(matches!(&reports[..], [(Outcome::Passed, left)] if left.is_empty()), "{reports:?}");
+    for kind in ["namespaces", "storageclasses", "persistentvolumes"] {
+        assert_eq!(api.names(kind), [""; 0], "{kind}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_an_interruption_leaves_is_told_as_an_error() {
     let api = cluster();
