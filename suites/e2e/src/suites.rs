@@ -81,7 +81,7 @@ pub static ALL: &[&Suite] = &[
 ];
 
 /// Suites that e2e.test does not have for a definition: upstream has their tests for its driver in memory, or not at all.
-pub const NOT_UPSTREAMS: [&str; 9] = [
+pub const NOT_UPSTREAMS: [&str; 10] = [
     "volume-health",
     "snapshot-topology",
     "MutableCSINodeAllocatableCount",
