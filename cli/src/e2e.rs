@@ -53,7 +53,9 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let driver_name = loaded.driver_name.clone();
     let definitions = loaded.read(Definition::new, |path, source| Error::DefinedClass { path, source })?;
     let version = args.cluster.kubernetes.unwrap_or_default();
-    let view = EmulatedClusters::view(nodes(&args));
+    // A configuration may name the next version, too.
+    let has_next_version = args.target.next_driver_command.is_some() || args.target.config.is_some();
+    let view = EmulatedClusters::view(nodes(&args), has_next_version);
     if args.plan {
         let shown = Shown::of(&args);
         let (view, unused) = asked(args, &definitions, view)?;

@@ -78,7 +78,7 @@ fn skipped(
     storage: Option<&StorageClass>,
     nodes: usize,
 ) -> Option<String> {
-    match one.unmet(definition, storage, &EmulatedClusters::view(nodes)) {
+    match one.unmet(definition, storage, &EmulatedClusters::view(nodes, false)) {
         Some(Unmet::Skips(why)) => Some(why),
         Some(Unmet::Depends(_)) | None => None,
     }

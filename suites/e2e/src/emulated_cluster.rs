@@ -97,6 +97,9 @@ const REGISTRATION_LIMIT: Duration = Duration::from_secs(300);
 const NO_CONTEXTS: &str = "this machine has no SELinux, so the driver's mount calls have to be watched, which csi-sanity can only do if \
     --driver-command starts the driver";
 
+/// The reason why the driver is not replaced.
+const NO_UPGRADE: &str = "the driver is replaced only with --next-driver-command";
+
 /// Features that no emulated cluster has, with the reasons.
 pub const NEVER_OFFERED: [(Feature, &str); 2] = [
     (Feature::SeLinux, "the emulated nodes do not enforce SELinux"),
@@ -373,7 +376,7 @@ impl Cluster for EmulatedCluster {
         let config = self.shared.cx.config();
         match feature {
             Feature::DriverUpgrade if config.next_driver_command.is_none() => {
-                return Err("the driver is replaced only with --next-driver-command".to_owned());
+                return Err(NO_UPGRADE.to_owned());
             }
             Feature::DriverDowngrade if !config.downgrade => {
                 return Err("the driver is replaced by the version before only with --downgrade".to_owned());

@@ -5,7 +5,7 @@ use csi_driver_definitions::Capability as Can;
 use csi_harness::prelude::Cx;
 use tonic::async_trait;
 
-use super::{EmulatedCluster, NEVER_OFFERED, Settings, Streaks};
+use super::{EmulatedCluster, NEVER_OFFERED, NO_UPGRADE, Settings, Streaks};
 use crate::cluster::{Cluster, Done, Feature};
 use crate::plan::{ClusterProvider, Definition, Say};
 use crate::promise::PROMISES;
@@ -39,22 +39,17 @@ impl EmulatedClusters {
         EmulatedClusters { settings, nodes, definition, room, say, lack_is_said: Once::new() }
     }
 
-    /// Returns the properties of such a cluster that do not depend on the driver.
-    pub fn view(nodes_count: usize) -> View {
+    /// Returns the properties of such a cluster that do not depend on the driver, other than that a next version of it may
+    /// be known.
+    pub fn view(nodes_count: usize, has_next_version: bool) -> View {
         let offer = |feature: &Feature| match NEVER_OFFERED.iter().find(|(never, _)| never == feature) {
             Some((_, why)) => Some((*feature, Err((*why).to_owned()))),
             // The driver reports its own features.
             None if feature.capability().is_some() => None,
-            // These depend on how the driver is started, and on the version of Kubernetes.
-            None if matches!(
-                feature,
-                Feature::SeLinuxContexts
-                    | Feature::SeLinuxEveryMode
-                    | Feature::DriverUpgrade
-                    | Feature::DriverDowngrade
-            ) =>
-            {
-                None
+            // These depend on the driver's process, and on the version of Kubernetes.
+            None if matches!(feature, Feature::SeLinuxContexts | Feature::SeLinuxEveryMode) => None,
+            None if replaces_driver(*feature) && !has_next_version => {
+                Some((*feature, Err(NO_UPGRADE.to_owned())))
             }
             None => Some((*feature, Ok(()))),
         };
@@ -76,10 +71,15 @@ impl EmulatedClusters {
     }
 }
 
+fn replaces_driver(feature: Feature) -> bool {
+    matches!(feature, Feature::DriverUpgrade | Feature::DriverDowngrade)
+}
+
 #[async_trait]
 impl ClusterProvider for EmulatedClusters {
     fn view(&self) -> View {
-        EmulatedClusters::view(self.nodes)
+        // Each cluster knows whether its driver has a next version.
+        EmulatedClusters::view(self.nodes, true)
     }
 
     fn say(&self) -> Say {

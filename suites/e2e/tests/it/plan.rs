@@ -33,7 +33,7 @@ fn find<'a>(all: &'a [Instance], id: &str) -> &'a Instance {
 
 /// Returns why a test certainly skips without a cluster.
 fn skipped(instance: &Instance, definition: &DriverDefinition, nodes: usize) -> Option<String> {
-    match instance.unmet(definition, None, &EmulatedClusters::view(nodes)) {
+    match instance.unmet(definition, None, &EmulatedClusters::view(nodes, false)) {
         Some(Unmet::Skips(why)) => Some(why),
         Some(Unmet::Depends(_)) | None => None,
     }
@@ -217,7 +217,7 @@ fn what_a_driver_lacks_is_the_reason_of_a_skip() {
 fn the_plan_says_what_the_emulated_cluster_lacks() {
     let definition = everything();
     let all = instances(&definition, Version::default());
-    let unmet = |id: &str| find(&all, id).unmet(&definition, None, &EmulatedClusters::view(2));
+    let unmet = |id: &str| find(&all, id).unmet(&definition, None, &EmulatedClusters::view(2, false));
     for (id, words) in [
         (
             "volumemode/dynamic-pv-block-volmode:should-fail-to-use-a-volume-in-a-pod-with-mismatched-mode",
@@ -242,7 +242,7 @@ fn the_plan_says_what_the_emulated_cluster_lacks() {
         "selinuxmount/dynamic-pv-default-fs:pod-with-rwop-volume-and-the-default-policy-should-mount-volumes-with-selinux-mount-option",
     ] {
         let Some(found) = all.iter().find(|one| one.id == id) else { continue };
-        let unmet = found.unmet(&definition, None, &EmulatedClusters::view(2));
+        let unmet = found.unmet(&definition, None, &EmulatedClusters::view(2, false));
         assert!(matches!(&unmet, Some(Unmet::Depends(_))), "{id}: {unmet:?}");
     }
     // The segments that nodes are in are known of a cluster.
@@ -252,7 +252,7 @@ fn the_plan_says_what_the_emulated_cluster_lacks() {
         volume_limit: None,
     };
     let nodes = vec![node("a", "1"), node("b", "1")];
-    let view = View { nodes: Some(nodes), ..EmulatedClusters::view(2) };
+    let view = View { nodes: Some(nodes), ..EmulatedClusters::view(2, false) };
     let spare = "topology/dynamic-pv-immediate-binding:should-fail-to-schedule-a-pod-which-has-topologies-that-conflict-with-allowedtopologies";
     let unmet = find(&all, spare).unmet(&definition, None, &view);
     assert!(matches!(&unmet, Some(Unmet::Skips(why)) if why.contains("needs 2 segments")), "{unmet:?}");
