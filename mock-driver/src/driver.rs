@@ -94,6 +94,8 @@ pub struct Shared {
     /// The connections seen so far, for defects.
     pub(crate) connections: Mutex<BTreeSet<ConnectionNumber>>,
     pub(crate) leaks: Mutex<Vec<Leak>>,
+    /// Memory that nobody needs any more and that is not given back yet; for a quirk.
+    pub(crate) garbage: Mutex<Vec<u8>>,
     /// The lock of a driver that has one for all volumes.
     pub(crate) one_lock: tokio::sync::Mutex<()>,
     /// Paths at which volumes were staged or published before this driver started; for defects.
@@ -202,6 +204,7 @@ impl MockDriver {
             rejected_names: Mutex::default(),
             connections: Mutex::default(),
             leaks: Mutex::default(),
+            garbage: Mutex::default(),
             one_lock: tokio::sync::Mutex::default(),
             inherited: Mutex::new(inherited),
             config,

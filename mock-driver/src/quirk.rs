@@ -104,4 +104,7 @@ quirks! {
 
     // Access types.
     NodeExpandTakesDevicesForMounts, "node-expand-takes-devices-for-mounts", "without volume_capability, NodeExpandVolume of a device looks for a file system on it and is INTERNAL", "NODE-EXPAND-018";
+
+    // The process of the driver.
+    HeapCollectedInWaves, "heap-collected-in-waves", "each call takes 64 KiB of memory that are given back together once they are 24 MiB, as by a collector of garbage", "OPS-MODE-009";
 }

@@ -30,6 +30,12 @@ use crate::{defects, inspect};
 
 /// The largest number of different calls that are throttled.
 const PUT_OFF_MAX: usize = 100_000;
+/// The memory that a call leaves with the quirk of a collected heap, and that after which it is given back.
+const GARBAGE_BYTES_OF_A_CALL: usize = 64 << 10;
+const GARBAGE_BYTES_MAX: usize = 24 << 20;
+/// An allocation of more than 32 MiB is a mapping of its own in every allocator that we know, so that the kernel gets it back at once. Only
+/// what was written to takes up memory.
+const GARBAGE_BYTES_RESERVED: usize = 48 << 20;
 
 /// A stream of messages; all of them are known when the first is sent.
 pub(crate) type Stream<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
@@ -87,6 +93,7 @@ impl MockDriver {
         crash_on_second_connection(self, connection, R::METHOD);
         self.check_offered::<R>()?;
         print_secrets(self, request);
+        self.leave_garbage();
         self.throttle(request)?;
         leak_for_connection(self, connection);
         let after = After::of(self, R::METHOD);
@@ -165,6 +172,22 @@ impl MockDriver {
         }
         put_off.insert(call);
         Err(Status::unavailable("too many calls, try again"))
+    }
+
+    /// Takes memory with each call, and gives all of it back when it is much, with the quirk that does so.
+    fn leave_garbage(&self) {
+        if !self.is(Quirk::HeapCollectedInWaves) {
+            return;
+        }
+        let mut garbage = self.garbage.lock();
+        if garbage.len() >= GARBAGE_BYTES_MAX {
+            *garbage = Vec::new();
+        }
+        if garbage.is_empty() {
+            garbage.reserve_exact(GARBAGE_BYTES_RESERVED);
+        }
+        let bytes = garbage.len() + GARBAGE_BYTES_OF_A_CALL;
+        garbage.resize(bytes, 1);
     }
 
     /// Rejects a second operation on an object with ABORTED while the first is pending, as CSI recommends.

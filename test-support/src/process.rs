@@ -8,7 +8,7 @@ use csi_harness::checks::registry::Registry;
 use csi_harness::config::Config;
 use csi_harness::driver::{Driver, DriverLog};
 use csi_harness::results::outcome::CheckReport;
-use csi_mock_driver::{Defect, MockDriver};
+use csi_mock_driver::{Defect, MockDriver, Quirk};
 use csi_proto::{Endpoint, Listener};
 use libtest_mimic::Failed;
 use tokio::runtime::Builder;
@@ -19,17 +19,17 @@ use crate::mock::{everything_set, run_on};
 const SOCKET: &str = "SERVE_MOCK_AT";
 /// Names the directory of the driver's state.
 const STATE: &str = "SERVE_MOCK_STATE_DIR";
-/// Names the defects of the driver, separated by commas; an empty value means none.
-const DEFECTS: &str = "SERVE_MOCK_WITH";
+/// Names the defects and quirks of the driver, separated by commas; an empty value means none.
+const VARIANTS: &str = "SERVE_MOCK_WITH";
 
-/// Runs a check on a driver that is a child of this process and writes a log.
+/// Runs a check on a driver that is a child of this process and writes a log. `variants` names its defects and quirks.
 pub fn played(
     registry: Registry,
     check: &Check,
-    defects: &str,
+    variants: &str,
     seed: u64,
 ) -> Result<Vec<CheckReport>, Failed> {
-    played_on(registry, check, defects, seed, true)
+    played_on(registry, check, variants, seed, true)
 }
 
 /// Runs a check as [`played`] does. The settings either name the directory of the driver or leave it to the harness
@@ -37,7 +37,7 @@ pub fn played(
 pub fn played_on(
     registry: Registry,
     check: &Check,
-    defects: &str,
+    variants: &str,
     seed: u64,
     names_directory: bool,
 ) -> Result<Vec<CheckReport>, Failed> {
@@ -58,7 +58,7 @@ pub fn played_on(
     let (socket, state_dir, program) = (socket.display(), state_dir.display(), program.display());
     // The command line names the directory, as those of most drivers do, so that the harness can find it there.
     let command = format!(
-        "{raise_limit}; {SOCKET}='{socket}' {STATE}='{state_dir}' {DEFECTS}='{defects}' exec '{program}' --state-dir='{state_dir}'"
+        "{raise_limit}; {SOCKET}='{socket}' {STATE}='{state_dir}' {VARIANTS}='{variants}' exec '{program}' --state-dir='{state_dir}'"
     );
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let driver = Driver::child(&command, None, Some(log));
@@ -69,11 +69,14 @@ pub fn played_on(
 pub fn serve_if_asked() -> Option<ExitCode> {
     let socket = PathBuf::from(std::env::var_os(SOCKET)?);
     let served = || -> Result<(), Box<dyn std::error::Error>> {
-        let defects = std::env::var(DEFECTS)?;
-        let named = defects.split(',').filter(|defect| !defect.is_empty());
-        let defects = named.map(str::parse::<Defect>).collect::<Result<Vec<_>, _>>()?;
+        let variants = std::env::var(VARIANTS)?;
+        let named = || variants.split(',').filter(|variant| !variant.is_empty());
+        let quirks: Vec<Quirk> = named().filter_map(|variant| variant.parse().ok()).collect();
+        let others = named().filter(|variant| variant.parse::<Quirk>().is_err());
+        let defects = others.map(str::parse::<Defect>).collect::<Result<Vec<_>, _>>()?;
         let state = std::env::var_os(STATE).map(|dir| PathBuf::from(dir).join("state.json"));
-        let driver = MockDriver::new(csi_mock_driver::Config { defects, state, ..Default::default() })?;
+        let driver =
+            MockDriver::new(csi_mock_driver::Config { defects, quirks, state, ..Default::default() })?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let listener = Listener::bind(&Endpoint::Unix(socket)).await?;

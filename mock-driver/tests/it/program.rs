@@ -109,6 +109,33 @@ async fn the_program_serves_a_node_on_each_endpoint() {
     assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none());
 }
 
+/// Returns the memory of a process without the pages of files.
+fn memory_bytes(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let kib = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    kib.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
+}
+
+#[tokio::test]
+async fn the_memory_of_a_collected_heap_comes_and_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoint = endpoint(directory.path());
+    let quirk = Quirk::HeapCollectedInWaves.id();
+    let mut command = program(&["--quirk", quirk]);
+    let running = Running(command.env("CSI_ENDPOINT", endpoint.to_string()).spawn().unwrap());
+    let mut client = IdentityClient::new(dial(&endpoint, DEADLINE).await.unwrap());
+    let mut memories_bytes = Vec::new();
+    // A wave has 384 calls: it begins, is nearly at its end, and the next one has begun.
+    for calls in [10, 360, 30] {
+        for _ in 0..calls {
+            client.get_plugin_info(v1::GetPluginInfoRequest {}).await.unwrap();
+        }
+        memories_bytes.push(memory_bytes(running.0.id()));
+    }
+    let [begun, grown, fallen] = memories_bytes[..] else { panic!("{memories_bytes:?}") };
+    assert!(grown > begun + (16 << 20) && fallen + (16 << 20) < grown, "{memories_bytes:?}");
+}
+
 #[test]
 fn lists_have_an_id_first_on_each_line() {
     let defects = output(&["--list-defects"]);

@@ -47,6 +47,13 @@ fn main() -> ExitCode {
                     .map_or(Ok(()), |reports| no_accusation(&reports))
             }));
         }
+        for preset in ["smoke", "attach-storm", "polling", "rejections"] {
+            let quirk = Quirk::HeapCollectedInWaves;
+            trials.push(Trial::test(format!("{preset}/{quirk}/seed-{seed}"), move || {
+                // The memory of its process shows this quirk.
+                no_accusation(&played(preset, short(6), quirk.id(), seed)?)
+            }));
+        }
         for quirk in [Quirk::ThrottlesEveryFifthCall, Quirk::SlowCalls] {
             for preset in quirky.iter().copied() {
                 let name = format!("{preset}/{quirk}/seed-{seed}");
@@ -127,10 +134,10 @@ fn registry(preset: &str, changes: Changes, results: &Results) -> Result<Registr
 }
 
 /// Runs a preset on the mock driver in a process of its own, so that its resources are seen.
-fn played(preset: &str, changes: Changes, defects: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
+fn played(preset: &str, changes: Changes, variants: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
     let registry = registry(preset, changes, &Results::default())?;
     let check = registry.check_refs().next().ok_or("the suite has a check")?;
-    process::played(registry.clone(), &check, defects, seed)
+    process::played(registry.clone(), &check, variants, seed)
 }
 
 /// Plays a load until it finds the defect: once as it is, and once for longer, since fewer life cycles are made on a machine that is busy.
