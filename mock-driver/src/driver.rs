@@ -94,7 +94,7 @@ pub struct Shared {
     /// The connections seen so far, for defects.
     pub(crate) connections: Mutex<BTreeSet<ConnectionNumber>>,
     pub(crate) leaks: Mutex<Vec<Leak>>,
-    /// Memory that nobody needs any more and that is not given back yet; for a quirk.
+    /// Memory that is not used any more and not given back yet; for a quirk.
     pub(crate) garbage: Mutex<Vec<u8>>,
     /// The lock of a driver that has one for all volumes.
     pub(crate) one_lock: tokio::sync::Mutex<()>,
