@@ -80,13 +80,15 @@ fn on_node_of(pod: &RunningPod<'_>, spec: PodSpec) -> PodSpec {
 
 /// Ends the container of a pod, and waits until the pod has completed. The pod still exists.
 async fn complete(scene: &Scene, pod: &RunningPod<'_>) -> Done {
-    pod.sh(&format!("touch {}", end_file())).await?;
-    scene
+    // The container may end before it can say how the command ended.
+    let told = pod.sh(&format!("touch {}", end_file())).await;
+    let completed = scene
         .until(&format!("pod {} completes", pod.name), scene.timeouts().pod_delete, || async {
             Ok(match scene.existing_pod(&pod.name).await?.phase {
                 PodPhase::Succeeded => Seen::There(()),
                 phase => Seen::NotYet(format!("it is {phase:?}")),
             })
         })
-        .await
+        .await;
+    completed.map_err(|late| told.err().unwrap_or(late))
 }
