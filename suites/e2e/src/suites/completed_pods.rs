@@ -81,7 +81,7 @@ fn on_node_of(pod: &RunningPod<'_>, spec: PodSpec) -> PodSpec {
 /// Ends the container of a pod, and waits until the pod has completed. The pod still exists.
 async fn complete(scene: &Scene, pod: &RunningPod<'_>) -> Done {
     // The container may end before it can say how the command ended.
-    let told = pod.sh(&format!("touch {}", end_file())).await;
+    let ended = pod.sh(&format!("touch {}", end_file())).await;
     let completed = scene
         .until(&format!("pod {} completes", pod.name), scene.timeouts().pod_delete, || async {
             Ok(match scene.existing_pod(&pod.name).await?.phase {
@@ -90,5 +90,5 @@ async fn complete(scene: &Scene, pod: &RunningPod<'_>) -> Done {
             })
         })
         .await;
-    completed.map_err(|late| told.err().unwrap_or(late))
+    completed.map_err(|late| ended.err().unwrap_or(late))
 }
