@@ -475,7 +475,8 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::GroupBreaksFirst,
         "lets writes to the first volume of a group snapshot fail",
         "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
-        "gets an error",
+        // The next write is answered with EIO or EROFS.
+        "during or after CreateVolumeGroupSnapshot",
     ),
     in_use(
         Defect::SnapshotFreezesWriter,

@@ -26,8 +26,8 @@ const AFTER: Action = Action { name: "the use of a volume after its node was sta
 const SITUATION: &str = "after its node was started again";
 
 check! {
-    /// The processes, the mounts and the files in memory of the node are gone, and its directories are there. kubelet reads from them which pods there were: one
-    /// of them continues with its volume, and the other one was deleted while the node was down.
+    /// The processes, the mounts and the files in memory of the node are gone, and its directories are there. kubelet reads from them which
+    /// pods there were: one of them continues with its volume, and the other one was deleted while the node was down.
     REBOOT {
         id: "nodes/reboot",
         title: "after a reboot with volumes in use, pods have their data again, and volumes of pods that are gone can be given back",
