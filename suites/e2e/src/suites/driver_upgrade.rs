@@ -37,11 +37,11 @@ test! {
         }
         let old = Stock::made(scene).await?;
         old.is_kept(scene, UPGRADE, DriverVersion::Next).await?;
-        old.is_used(scene).await?;
+        old.use_up(scene).await?;
         if back.is_ok() {
             let new = Stock::made(scene).await?;
             new.is_kept(scene, DOWNGRADE, DriverVersion::Before).await?;
-            new.is_used(scene).await?;
+            new.use_up(scene).await?;
         }
         Ok(())
     }
@@ -80,7 +80,7 @@ impl<'a> Stock<'a> {
     }
 
     /// Uses everything with the present version of the driver.
-    async fn is_used(self, scene: &Scene) -> Done {
+    async fn use_up(self, scene: &Scene) -> Done {
         let (path, block) = (path_of(0), self.volume.block);
         self.pod.delete().await?;
         let next = scene.run(scene.pod(&[&self.volume])).await?;
