@@ -117,7 +117,7 @@ fn memory_bytes(process: u32) -> u64 {
 }
 
 #[tokio::test]
-async fn the_memory_of_a_collected_heap_comes_and_goes() {
+async fn a_collected_heap_grows_and_shrinks() {
     let directory = tempfile::tempdir().unwrap();
     let endpoint = endpoint(directory.path());
     let quirk = Quirk::HeapCollectedInWaves.id();

@@ -331,7 +331,8 @@ impl Discovered {
             }
             Feature::LimitsReadAgain => Err(NO_READING.to_owned()),
             Feature::LocalPods => Err(NO_LOCAL_PODS.to_owned()),
-            Feature::DriverUpgrade | Feature::DriverDowngrade => settings.driver_commands.offers(feature),
+            Feature::DriverUpgrade => settings.driver_commands.command(DriverVersion::Next).map(drop),
+            Feature::DriverDowngrade => settings.driver_commands.command(DriverVersion::Before).map(drop),
             Feature::ServiceAccountTokens => {
                 Err("kubelet passes them in every test if the CSIDriver asks for them".to_owned())
             }

@@ -62,7 +62,7 @@ impl EmulatedClusters {
         for promise in PROMISES {
             if let Some(lacked) = promise.lacked(&self.definition.driver, advertises) {
                 (self.say)(&format!(
-                    "warning: {} has {}, the driver does not advertise {lacked}: its tests cannot pass",
+                    "warning: {} has {}, but the driver does not advertise {lacked}, so its tests cannot pass",
                     self.definition.title(),
                     promise.text
                 ));

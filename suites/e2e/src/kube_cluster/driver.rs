@@ -6,7 +6,7 @@ use std::time::Duration;
 use csi_harness::prelude::Stop;
 use tokio::process::Command;
 
-use crate::cluster::{Done, DriverVersion, Feature};
+use crate::cluster::{Done, DriverVersion};
 
 /// Limits a command that replaces the driver, which may wait until the new pods are ready.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10 * 60);
@@ -21,13 +21,16 @@ pub struct DriverCommands {
 }
 
 impl DriverCommands {
-    /// Returns the reason why the driver is not replaced, if no command does that.
-    pub(super) fn offers(&self, feature: Feature) -> Result<(), String> {
-        let (command, flag) = match feature {
-            Feature::DriverDowngrade => (&self.downgrade, "--downgrade-command"),
-            _ => (&self.upgrade, "--upgrade-command"),
+    /// Returns the command that replaces the driver by a version.
+    ///
+    /// # Errors
+    /// There is none; the text names its flag.
+    pub(super) fn command(&self, version: DriverVersion) -> Result<&str, String> {
+        let (command, flag) = match version {
+            DriverVersion::Next => (&self.upgrade, "--upgrade-command"),
+            DriverVersion::Before => (&self.downgrade, "--downgrade-command"),
         };
-        command.as_ref().map(drop).ok_or_else(|| format!("the driver is replaced only with {flag}"))
+        command.as_deref().ok_or_else(|| format!("the driver is replaced only with {flag}"))
     }
 
     /// Runs the command for a version to its end.
@@ -35,13 +38,7 @@ impl DriverCommands {
     /// # Errors
     /// Broken if the command fails or takes too long; skip if there is none.
     pub(super) async fn replace(&self, version: DriverVersion) -> Done {
-        let (command, feature) = match version {
-            DriverVersion::Next => (&self.upgrade, Feature::DriverUpgrade),
-            DriverVersion::Before => (&self.downgrade, Feature::DriverDowngrade),
-        };
-        let Some(command) = command else {
-            return self.offers(feature).map_err(Stop::skip);
-        };
+        let command = self.command(version).map_err(Stop::skip)?;
         let broken = |why: String| Stop::broken(format!("`{command}`, which replaces the driver, {why}"));
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).stdin(Stdio::null()).kill_on_drop(true);
