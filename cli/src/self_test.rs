@@ -48,8 +48,7 @@ pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
     runtime.shutdown_background();
     let rows = rows?;
     write(io::stdout().lock(), &rows)?;
-    let bad = |row: &Row| trials(row).any(|trial| matches!(trial, Trial::Bad(_)));
-    Ok(if rows.iter().any(bad) { Exit::Failed } else { Exit::Success })
+    Ok(if rows.iter().any(is_bad) { Exit::Failed } else { Exit::Success })
 }
 
 async fn try_all(registry: &Registry, checks: Vec<CheckRef>, jobs: usize) -> Result<Vec<Row>, Error> {
@@ -183,13 +182,19 @@ fn outcomes_of<'a>(outcomes: &'a Outcomes, check: &Check) -> Vec<&'a Outcome> {
     outcomes.iter().filter(|(id, _)| *id == check.id).map(|(_, outcome)| outcome).collect()
 }
 
-fn trials(row: &Row) -> impl Iterator<Item = &Trial> {
-    std::iter::once(&row.healthy).chain(row.defects.iter().map(|(_, trial)| trial))
+/// Returns the trials of a check, each with the name of the defect.
+fn trials(row: &Row) -> impl Iterator<Item = (&'static str, &Trial)> {
+    std::iter::once(("no defect", &row.healthy))
+        .chain(row.defects.iter().map(|(defect, trial)| (*defect, trial)))
+}
+
+fn is_bad(row: &Row) -> bool {
+    trials(row).any(|(_, trial)| matches!(trial, Trial::Bad(_)))
 }
 
 /// Sums the trials of a check up: a check that has found no defect here has shown nothing.
 fn verdict(row: &Row) -> &'static str {
-    if trials(row).any(|trial| matches!(trial, Trial::Bad(_))) {
+    if is_bad(row) {
         "BAD"
     } else if row.defects.iter().any(|(_, trial)| *trial == Trial::Good) {
         "good"
@@ -204,8 +209,7 @@ fn write(mut out: impl Write, rows: &[Row]) -> io::Result<()> {
         let found = row.defects.iter().filter(|(_, trial)| *trial == Trial::Good).count();
         let verdict = verdict(row);
         writeln!(out, "{:width$}  {verdict:7}  finds {found} of {}", row.check.id, row.defects.len())?;
-        let healthy = std::iter::once(("no defect", &row.healthy));
-        for (name, trial) in healthy.chain(row.defects.iter().map(|(defect, trial)| (*defect, trial))) {
+        for (name, trial) in trials(row) {
             match trial {
                 Trial::Good => {}
                 Trial::Skipped(why) => writeln!(out, "    {name}: skipped: {why}")?,
@@ -214,10 +218,19 @@ fn write(mut out: impl Write, rows: &[Row]) -> io::Result<()> {
         }
     }
     let count =
-        |wanted: fn(&Trial) -> bool| rows.iter().flat_map(trials).filter(|trial| wanted(trial)).count();
+        |wanted: fn(&Trial) -> bool| rows.iter().flat_map(trials).filter(|(_, trial)| wanted(trial)).count();
+    writeln!(out)?;
+    // The table is long, and a log is often cut at its beginning.
+    for row in rows {
+        for (name, trial) in trials(row) {
+            if let Trial::Bad(why) = trial {
+                writeln!(out, "BAD: {} with {name}: {why}", row.check.id)?;
+            }
+        }
+    }
     writeln!(
         out,
-        "\n{} checks: {} trials good, {} bad, {} skipped",
+        "{} checks: {} trials good, {} bad, {} skipped",
         rows.len(),
         count(|trial| *trial == Trial::Good),
         count(|trial| matches!(trial, Trial::Bad(_))),
@@ -242,5 +255,21 @@ mod tests {
         assert_eq!(of(skipped(), &[skipped()]), "skipped");
         assert_eq!(of(skipped(), &[skipped(), Trial::Good]), "good");
         assert_eq!(of(Trial::Good, &[Trial::Bad("late".to_owned()), skipped()]), "BAD");
+    }
+
+    #[test]
+    fn a_bad_trial_is_named_again_at_the_end() {
+        let registry = Registry::new([csi_suite_sanity::SUITE]);
+        let check = registry.check_refs().next().unwrap();
+        let bad = ("drops-it", Trial::Bad("does not find it".to_owned()));
+        let rows = [Row { check: check.clone(), healthy: Trial::Good, defects: vec![bad] }];
+        let mut out = Vec::new();
+        write(&mut out, &rows).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let end = format!(
+            "\n\nBAD: {} with drops-it: does not find it\n1 checks: 1 trials good, 1 bad, 0 skipped\n",
+            check.id
+        );
+        assert!(text.ends_with(&end), "{text}");
     }
 }
