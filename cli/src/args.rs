@@ -617,6 +617,13 @@ pub(crate) struct ClusterArgs {
     /// With --upgrade-command: a shell command that replaces the driver by the version before, which is judged as well
     #[arg(long, value_name = "COMMAND", requires = "upgrade_command")]
     pub(crate) downgrade_command: Option<String>,
+    /// With --cluster kube: a shell command on this machine that shuts the node $NODE down as a power failure does, such as virsh
+    /// destroy "$NODE"; without it, the tests of non-graceful-node-shutdown are skipped
+    #[arg(long, value_name = "COMMAND", requires = "node_start_command")]
+    pub(crate) node_shutdown_command: Option<String>,
+    /// With --node-shutdown-command: a shell command on this machine that starts the node $NODE again
+    #[arg(long, value_name = "COMMAND", requires = "node_shutdown_command")]
+    pub(crate) node_start_command: Option<String>,
     /// Version of Kubernetes whose tests run and whose components are played, from 1.34 to 1.37; with --cluster kube that of the
     /// cluster [default: 1.37]
     #[arg(long, value_name = "VERSION")]

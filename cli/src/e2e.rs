@@ -120,6 +120,7 @@ fn for_kube_alone(args: &ClusterArgs) -> Result<(), Error> {
         ("--image", args.image.is_some()),
         ("--node-access", args.node_access),
         ("--upgrade-command", args.upgrade_command.is_some()),
+        ("--node-shutdown-command", args.node_shutdown_command.is_some()),
     ];
     match given.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(Error::Flag { flag, problem: "is for --cluster kube".to_owned() }),

@@ -10,7 +10,7 @@ use csi_suite_e2e::kube_cluster::cleanup::{Cleanup, clean_up};
 use csi_suite_e2e::kube_cluster::connect::{Connection, KubeSource};
 use csi_suite_e2e::kube_cluster::discovery::Discovered;
 use csi_suite_e2e::kube_cluster::{
-    DEFAULT_IMAGE, DriverCommands, KubeClusters, NodeAccess, Settings, definition, reason,
+    DEFAULT_IMAGE, DriverCommands, KubeClusters, NodeAccess, NodeCommands, Settings, definition, reason,
 };
 use csi_suite_e2e::plan::{self, ClusterProvider, Definition};
 use csi_suite_e2e::room::Room;
@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 
 use super::with_sanity::Reached;
 use super::{Files, Shown, TEST_LIMIT, fill, load, print_plan, run_args, say_of, skips, suites};
-use crate::args::E2eArgs;
+use crate::args::{ClusterArgs, E2eArgs};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
@@ -131,7 +131,14 @@ fn settings_of(
             upgrade: args.cluster.upgrade_command.clone(),
             downgrade: args.cluster.downgrade_command.clone(),
         },
+        node_commands: node_commands(&args.cluster),
     }
+}
+
+/// How nodes are shut down, where the user allows it.
+fn node_commands(args: &ClusterArgs) -> Option<NodeCommands> {
+    let shut_down = args.node_shutdown_command.clone()?;
+    Some(NodeCommands { shut_down, start: args.node_start_command.clone()? })
 }
 
 /// The driver through its sidecars; `None` after a signal.

@@ -162,6 +162,15 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     /// Starts kubelet on a node again. It only knows its directories and the API.
     async fn start_kubelet(&self, node: &str) -> Done;
 
+    /// Shuts a node down as a power failure does. The cluster knows then that the node is out of service: it deletes the pods and detaches
+    /// the volumes of the node without waiting for it.
+    ///
+    /// # Errors
+    /// Broken if it cannot be shut down; skip if the user has given no command for that.
+    async fn shut_node_down(&self, node: &str) -> Done;
+    /// Starts a node again that was shut down, and waits until it runs pods.
+    async fn start_node(&self, node: &str) -> Done;
+
     /// Ends when something may have changed since this call, or after a few seconds of waiting. A caller that calls
     /// it before it reads an object, and waits afterwards, misses no later change.
     fn changed(&self) -> BoxFuture<'static, ()>;
@@ -218,6 +227,8 @@ pub enum Feature {
     DriverUpgrade,
     /// A command that replaces the driver by the version before.
     DriverDowngrade,
+    /// Nodes that can be shut down and started again.
+    NodeShutdown,
 }
 
 /// A version of the driver, seen from the one that runs when the tests begin.
@@ -248,6 +259,7 @@ impl Feature {
         Feature::LocalPods,
         Feature::DriverUpgrade,
         Feature::DriverDowngrade,
+        Feature::NodeShutdown,
     ];
 
     /// Returns the capability that a driver needs for the feature.
@@ -271,7 +283,8 @@ impl Feature {
             | Feature::ServiceAccountTokens
             | Feature::LocalPods
             | Feature::DriverUpgrade
-            | Feature::DriverDowngrade => None,
+            | Feature::DriverDowngrade
+            | Feature::NodeShutdown => None,
         }
     }
 }

@@ -12,6 +12,7 @@
 //!   directory: the driver sees none of them.
 //! - Health is read periodically as in Kubernetes 1.37, and whenever a test needs it.
 //! - A volume is published to one pod after the other, not concurrently.
+//! - Of a node that is shut down, kubelet and the containers end. Its mounts stay until it is started again, as where only its network failed.
 //! - If a Secret is missing or a class is wrong, no component waits for it: every read of an object reports it.
 //!
 //! A driver that mounts nothing, such as one that keeps volumes in memory, can have claims, snapshots, and pods
@@ -747,6 +748,27 @@ impl Cluster for EmulatedCluster {
         Ok(())
     }
 
+    async fn shut_node_down(&self, node: &str) -> Done {
+        self.stop_kubelet(node).await?;
+        let node = self.node_number(node)?;
+        for uid in self.shared.pods_ever_on(node) {
+            self.shared.kill(&uid).await;
+        }
+        self.change(|objects| {
+            objects.out_of_service.insert(node);
+            objects.pods.retain(|_, object| object.node != Some(node));
+        });
+        Ok(())
+    }
+
+    async fn start_node(&self, node: &str) -> Done {
+        let number = self.node_number(node)?;
+        if self.change(|objects| objects.out_of_service.remove(&number)) {
+            self.start_kubelet(node).await?;
+        }
+        Ok(())
+    }
+
     fn changed(&self) -> BoxFuture<'static, ()> {
         let mut changes = self.shared.store.subscribe();
         Box::pin(async move {
@@ -759,6 +781,10 @@ impl Cluster for EmulatedCluster {
     }
 
     async fn close(&self) -> Done {
+        let down = self.look(|objects| objects.out_of_service.clone());
+        for node in down {
+            self.start_node(&self.shared.nodes[node].node.name).await?;
+        }
         self.change(Objects::delete_all);
         // The rest of the time is for the ledger, which reports everything that it cannot undo.
         let limit = CLOSE_LIMIT.min(self.shared.cx.remaining() / 2);

@@ -9,10 +9,10 @@ mod claims;
 pub mod cleanup;
 mod close;
 mod clusters;
+mod commands;
 pub mod connect;
 pub mod definition;
 pub mod discovery;
-mod driver;
 mod events;
 mod evidence;
 mod exec;
@@ -24,6 +24,7 @@ mod metadata;
 mod names;
 mod node;
 mod pods;
+mod shutdown;
 pub mod sidecar;
 mod sidecar_nudges;
 mod snapshots;
@@ -61,14 +62,15 @@ use api::{Server, bytes, pairs, text};
 use close::Removal;
 pub use close::reason;
 pub use clusters::KubeClusters;
+pub use commands::{DriverCommands, NodeCommands};
 use discovery::Discovered;
-pub use driver::DriverCommands;
 use kind::ApiKind;
 use marks::Marks;
 use names::Names;
 pub use node::NodeAccess;
 use node::Nodes;
 use pods::Ground;
+use shutdown::NodesDown;
 use sidecar_nudges::SidecarNudges;
 use watch::Watches;
 
@@ -102,6 +104,8 @@ pub struct Settings {
     pub node_access: Option<NodeAccess>,
     /// The commands that replace the driver.
     pub driver_commands: DriverCommands,
+    /// The commands that shut nodes down; without them, no node is shut down.
+    pub node_commands: Option<NodeCommands>,
 }
 
 /// Limits the import of a snapshot without an object, which is necessary to delete it.
@@ -131,6 +135,7 @@ pub struct KubeCluster {
     kept: Mutex<BTreeMap<String, SnapshotSpec>>,
     sidecar_nudges: SidecarNudges,
     nodes: Nodes,
+    nodes_down: NodesDown,
     say: Say,
     _share: Option<Share>,
     /// Set once the account of the namespace may read its snapshots.
@@ -168,6 +173,7 @@ impl KubeCluster {
             kept: Mutex::default(),
             sidecar_nudges: SidecarNudges::default(),
             nodes: Nodes::default(),
+            nodes_down: NodesDown::default(),
             granted: OnceCell::new(),
             opened: OnceCell::new(),
             is_begun: AtomicBool::new(false),
@@ -293,6 +299,8 @@ impl KubeCluster {
         if !self.is_begun.load(Ordering::SeqCst) {
             return Ok(Vec::new());
         }
+        // Without its node, a pod could not end.
+        let started = self.start_all().await;
         let (server, namespace) = (self.server(), self.names.namespace.as_str());
         let until = Instant::now() + CLOSE_LIMIT;
         let kept = self.kept.lock().clone();
@@ -305,7 +313,7 @@ impl KubeCluster {
             Removal { server, namespace, watches, sidecar_nudges, until, say: &|line| (self.say)(line) };
         let left = removal.run().await?;
         self.is_closed.store(left.is_empty() && taken_up.is_ok(), Ordering::SeqCst);
-        taken_up.map(|()| left)
+        started.and(taken_up).map(|()| left)
     }
 }
 
@@ -333,6 +341,7 @@ impl Discovered {
             Feature::LocalPods => Err(NO_LOCAL_PODS.to_owned()),
             Feature::DriverUpgrade => settings.driver_commands.command(DriverVersion::Next).map(drop),
             Feature::DriverDowngrade => settings.driver_commands.command(DriverVersion::Before).map(drop),
+            Feature::NodeShutdown => shutdown::commands(settings.node_commands.as_ref()).map(drop),
             Feature::ServiceAccountTokens => {
                 Err("kubelet passes them in every test if the CSIDriver asks for them".to_owned())
             }
@@ -661,6 +670,14 @@ impl Cluster for KubeCluster {
 
     async fn start_kubelet(&self, node: &str) -> Done {
         self.start_kubelet_on(node).await
+    }
+
+    async fn shut_node_down(&self, node: &str) -> Done {
+        self.shut_down(node).await
+    }
+
+    async fn start_node(&self, node: &str) -> Done {
+        self.start_up(node).await
     }
 
     fn changed(&self) -> BoxFuture<'static, ()> {

@@ -9,6 +9,7 @@ mod driver_upgrade;
 mod ephemeral;
 mod fsgroupchangepolicy;
 mod multi_volume;
+mod non_graceful_node_shutdown;
 mod pod_delete_after_umount;
 mod provisioning;
 mod pvc_deletion_performance;
@@ -77,11 +78,12 @@ pub static ALL: &[&Suite] = &[
     &completed_pods::SUITE,
     &claims_at_a_rate::SUITE,
     &pod_delete_after_umount::SUITE,
+    &non_graceful_node_shutdown::SUITE,
     &driver_upgrade::SUITE,
 ];
 
 /// Suites that e2e.test does not have for a definition: upstream has their tests for its driver in memory, or not at all.
-pub const NOT_UPSTREAMS: [&str; 10] = [
+pub const NOT_UPSTREAMS: [&str; 11] = [
     "volume-health",
     "snapshot-topology",
     "MutableCSINodeAllocatableCount",
@@ -91,5 +93,6 @@ pub const NOT_UPSTREAMS: [&str; 10] = [
     "completed-pods",
     "claims-at-a-rate",
     "OpenShift CSI extended - Pod delete after umount",
+    "non-graceful-node-shutdown",
     "driver-upgrade",
 ];

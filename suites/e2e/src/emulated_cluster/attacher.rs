@@ -72,7 +72,7 @@ async fn attach(shared: &Shared, place: &VolumeOnNode) -> Work {
             Work::Done
         }
         Err(failure) => {
-            let pods = shared.store.look(|objects| users(objects, place));
+            let pods = shared.store.look(|objects| users(objects, name, |other| other == *node));
             for pod in pods {
                 shared.store.event(&pod, "FailedAttachVolume", failure.to_string());
             }
@@ -86,12 +86,12 @@ async fn attach(shared: &Shared, place: &VolumeOnNode) -> Work {
     }
 }
 
-/// Returns the pods of the node that wait for the volume.
-fn users(objects: &Objects, (volume, node): &VolumeOnNode) -> Vec<String> {
+/// Returns the pods on some nodes that use the volume or wait for it.
+fn users(objects: &Objects, volume: &str, is_there: impl Fn(usize) -> bool) -> Vec<String> {
     let uses = |name: &String| {
-        objects.claims.get(name).is_some_and(|object| object.claim.volume.as_ref() == Some(volume))
+        objects.claims.get(name).is_some_and(|object| object.claim.volume.as_deref() == Some(volume))
     };
-    let pods = objects.pods.values().filter(|pod| pod.node == Some(*node));
+    let pods = objects.pods.values().filter(|pod| pod.node.is_some_and(&is_there));
     let pods = pods.filter(|pod| Objects::claims_of(&pod.pod).any(|name| uses(&name)));
     pods.map(|pod| pod.pod.spec.name.clone()).collect()
 }
@@ -108,7 +108,7 @@ fn note(shared: &Shared, place: &VolumeOnNode, failure: &Failure) -> Work {
         {
             object.volume.given_up = Some(why.clone());
         }
-        for name in users(objects, place) {
+        for name in users(objects, &place.0, |node| node == place.1) {
             if let Some(pod) = objects.pods.get_mut(&name) {
                 pod.pod.given_up = Some(why.clone());
             }
@@ -133,6 +133,12 @@ async fn detach(shared: &Shared, place: &VolumeOnNode) -> Work {
         };
         if let Err(failure) = detached {
             shared.store.event(name, "FailedDetachVolume", failure.to_string());
+            let at = &shared.nodes[*node].node.name;
+            let why =
+                format!("Multi-Attach error for volume {name}: it is still attached to {at}: {failure}");
+            for pod in shared.store.look(|objects| users(objects, name, |other| other != *node)) {
+                shared.store.event(&pod, "FailedAttachVolume", why.clone());
+            }
             return note(shared, place, &failure);
         }
     }

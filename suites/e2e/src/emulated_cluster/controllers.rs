@@ -160,7 +160,8 @@ fn attachments(shared: &Shared, objects: &Objects) -> Option<ControllerStep> {
             other == place
                 || (other.1 == place.1 && handle(place).is_some() && handle(other) == handle(place))
         };
-        wanted.iter().any(is_same) || objects.in_use.iter().any(is_same)
+        let is_lost = |(_, node): &VolumeOnNode| objects.out_of_service.contains(node);
+        wanted.iter().chain(objects.in_use.iter().filter(|place| !is_lost(place))).any(is_same)
     };
     let idle =
         objects.attachments.iter().find(|(place, attachment)| !attachment.detaching && !is_needed(place));

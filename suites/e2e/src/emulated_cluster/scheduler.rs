@@ -91,7 +91,9 @@ impl<'a> Request<'a> {
             class.is_none_or(|class| topology::allows(class, &node.topology))
         });
         let is_reached = self.volumes.iter().all(|volume| topology::reaches(volume, &node.topology));
-        if !is_named || self.pod.spec.not_on.contains(&node.name) {
+        if objects.out_of_service.contains(&index) {
+            Some("had untolerated taint(s)")
+        } else if !is_named || self.pod.spec.not_on.contains(&node.name) {
             Some("didn't match Pod's node affinity/selector")
         } else if !is_chosen || !is_allowed {
             Some("didn't find available persistent volumes to bind")

@@ -36,6 +36,8 @@ pub(super) struct Objects {
     pub(super) group_snapshots: BTreeMap<String, GroupObject>,
     /// `node.status.volumesInUse`: the volumes that kubelet still uses.
     pub(super) in_use: BTreeSet<VolumeOnNode>,
+    /// The numbers of the nodes with the taint `node.kubernetes.io/out-of-service`.
+    pub(super) out_of_service: BTreeSet<usize>,
     /// The known health problems.
     pub(super) health: BTreeMap<HealthOf, Vec<HealthCondition>>,
     /// The volume limits of nodes, by number, if kubelet has read them again.

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 use super::api::{Server, text};
 use super::close::{OUTSIDE, Removal, Say, reason};
 use super::kind::ApiKind;
-use super::marks;
 use super::sidecar_nudges::SidecarNudges;
 use super::watch::Watches;
+use super::{marks, shutdown};
 use crate::cluster::Done;
 
 /// Limits the removal of one namespace.
@@ -35,6 +35,10 @@ pub struct Cleanup {
 pub async fn clean_up(server: &Server, say: impl Fn(&str) + Sync) -> Done<Cleanup> {
     let mut done = Cleanup::default();
     let selector = marks::selector();
+    for node in shutdown::put_in_service(server).await? {
+        say(&format!("node {node} was shut down by a test: start it if it is still down"));
+        done.removed.push(format!("the taint of Node {node}, which is out of service"));
+    }
     for namespace in server.list(ApiKind::Namespace, None, &selector).await? {
         let described = described(ApiKind::Namespace, &namespace);
         if marks::may_be_wanted(&namespace) {

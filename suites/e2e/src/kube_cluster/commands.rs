@@ -1,4 +1,5 @@
-//! Replaces the driver of a cluster by another version, with the commands of the user.
+//! Commands of the user for the parts of a cluster that its API cannot change: the version of the driver, and the power of nodes. They
+//! run on this machine.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,12 +9,14 @@ use tokio::process::Command;
 
 use crate::cluster::{Done, DriverVersion};
 
-/// Limits a command that replaces the driver, which may wait until the new pods are ready.
+/// Limits a command, which may wait until what it has changed is ready.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// The largest part of the output of a failed command that is shown, in bytes.
 const OUTPUT_BYTES_MAX: usize = 500;
+/// The environment variable with the name of the node.
+const NODE: &str = "NODE";
 
-/// Shell commands that run on this machine, such as `kubectl set image`.
+/// Shell commands that replace the driver, such as `kubectl set image`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverCommands {
     pub upgrade: Option<String>,
@@ -39,19 +42,49 @@ impl DriverCommands {
     /// Broken if the command fails or takes too long; skip if there is none.
     pub(super) async fn replace(&self, version: DriverVersion) -> Done {
         let command = self.command(version).map_err(Stop::skip)?;
-        let broken = |why: String| Stop::broken(format!("`{command}`, which replaces the driver, {why}"));
-        let mut shell = Command::new("sh");
-        shell.args(["-c", command]).stdin(Stdio::null()).kill_on_drop(true);
-        let ended = tokio::time::timeout(COMMAND_LIMIT, shell.output()).await;
-        let ended = ended.map_err(|_| broken(format!("is not done after {} s", COMMAND_LIMIT.as_secs())))?;
-        let output = ended.map_err(|error| broken(format!("cannot be run: {error}")))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = [output.stdout, output.stderr].concat();
-        let last = &said[said.len().saturating_sub(OUTPUT_BYTES_MAX)..];
-        Err(broken(format!("failed ({}): {}", output.status, String::from_utf8_lossy(last).trim())))
+        run(command, "replaces the driver", None).await
     }
+}
+
+/// Shell commands that shut the node in `$NODE` down and start it again, such as `virsh destroy "$NODE"`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeCommands {
+    pub shut_down: String,
+    pub start: String,
+}
+
+impl NodeCommands {
+    /// Shuts a node down.
+    ///
+    /// # Errors
+    /// Broken if the command fails or takes too long.
+    pub(super) async fn shut_down(&self, node: &str) -> Done {
+        run(&self.shut_down, &format!("shuts node {node} down"), Some(node)).await
+    }
+
+    /// Starts a node.
+    ///
+    /// # Errors
+    /// Broken if the command fails or takes too long.
+    pub(super) async fn start(&self, node: &str) -> Done {
+        run(&self.start, &format!("starts node {node}"), Some(node)).await
+    }
+}
+
+/// Runs a command to its end. `does` says what it does.
+async fn run(command: &str, does: &str, node: Option<&str>) -> Done {
+    let broken = |why: String| Stop::broken(format!("`{command}`, which {does}, {why}"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).envs(node.map(|node| (NODE, node))).stdin(Stdio::null()).kill_on_drop(true);
+    let ended = tokio::time::timeout(COMMAND_LIMIT, shell.output()).await;
+    let ended = ended.map_err(|_| broken(format!("is not done after {} s", COMMAND_LIMIT.as_secs())))?;
+    let output = ended.map_err(|error| broken(format!("cannot be run: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let last = &said[said.len().saturating_sub(OUTPUT_BYTES_MAX)..];
+    Err(broken(format!("failed ({}): {}", output.status, String::from_utf8_lossy(last).trim())))
 }
 
 #[cfg(test)]
@@ -67,5 +100,16 @@ mod tests {
         };
         assert!(why.contains("exit 3") && why.ends_with("no such image"), "{why}");
         assert!(matches!(commands.replace(DriverVersion::Before).await, Err(Stop::Skip(_))));
+    }
+
+    #[tokio::test]
+    async fn a_command_for_a_node_gets_its_name() {
+        let commands = NodeCommands {
+            shut_down: "test \"$NODE\" = 'the node'".to_owned(),
+            start: "echo no $NODE; false".to_owned(),
+        };
+        commands.shut_down("the node").await.unwrap();
+        let Err(Stop::Broken(why)) = commands.start("one").await else { panic!("not broken") };
+        assert!(why.contains("which starts node one, failed") && why.ends_with("no one"), "{why}");
     }
 }

@@ -120,14 +120,18 @@ pub(crate) async fn nodes(server: &Server, driver: &str) -> Done<(Vec<DriverNode
     Ok((with, without))
 }
 
+/// Returns whether kubelet reports that the node is ready.
+pub(super) fn is_ready(node: &Value) -> bool {
+    items(node, "/status/conditions")
+        .iter()
+        .any(|condition| text(condition, "/type") == "Ready" && text(condition, "/status") == "True")
+}
+
 /// Returns whether a node is ready and accepts pods without tolerations.
 fn takes_pods(node: &Value) -> bool {
-    let is_ready = items(node, "/status/conditions")
-        .iter()
-        .any(|condition| text(condition, "/type") == "Ready" && text(condition, "/status") == "True");
     let keeps_off = |taint: &Value| matches!(text(taint, "/effect"), "NoSchedule" | "NoExecute");
     let is_closed = node.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or_default();
-    is_ready && !is_closed && !items(node, "/spec/taints").iter().any(keeps_off)
+    is_ready(node) && !is_closed && !items(node, "/spec/taints").iter().any(keeps_off)
 }
 
 fn driver_node(node: &Value, registration: &Value) -> DriverNode {

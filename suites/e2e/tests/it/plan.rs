@@ -57,6 +57,7 @@ fn each_suite_has_as_many_tests_as_upstream() {
         ("ephemeral", 20),
         ("fsgroupchangepolicy", 7),
         ("multiVolume", 45),
+        ("non-graceful-node-shutdown", 2),
         ("provisioning", 27),
         ("pvc-deletion-performance", 1),
         ("read-write-once-pod", 2),
@@ -85,7 +86,7 @@ fn each_suite_has_as_many_tests_as_upstream() {
         ("volumes", 11),
     ];
     assert_eq!(counts, BTreeMap::from(expected));
-    assert_eq!(counts.values().sum::<i32>(), 264);
+    assert_eq!(counts.values().sum::<i32>(), 266);
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn older_versions_have_other_labels_and_fewer_suites() {
     const ID: &str = "selinuxmount/dynamic-pv-default-fs:pod-with-rwo-volume-and-mount-policy-should-mount-volumes-with-selinux-mount-option";
     let of = |version| instances(&everything(), version);
     let numbers = Version::ALL.map(|version| of(version).len());
-    assert_eq!(numbers, [243, 248, 250, 264]);
+    assert_eq!(numbers, [245, 250, 252, 266]);
     assert!(of(Version::V1_34).iter().all(|one| one.id != ID));
     let ends = |version, end: &str| assert!(find(&of(version), ID).name.ends_with(end), "{version}");
     ends(Version::V1_36, "mount option [FeatureGate:SELinuxMount] [Beta] [Feature:OffByDefault]");

@@ -80,6 +80,7 @@ async fn server(api: &Api) -> Server {
 fn settings() -> Settings {
     Settings {
         driver_commands: DriverCommands::default(),
+        node_commands: None,
         driver: DRIVER.to_owned(),
         image: "tools:1".to_owned(),
         client_node: None,

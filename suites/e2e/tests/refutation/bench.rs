@@ -27,9 +27,8 @@ use csi_test_support::run::Run;
 use crate::table::{On, ROWS, Row};
 
 /// The preconditions of the definition.
-const FLAGS: [&str; 7] = [
+const FLAGS: [&str; 6] = [
     "--enable-attach",
-    "--check-volume-lifecycle",
     "--enable-topology",
     "--enable-snapshot-metadata",
     "--enable-volume-expansion",
@@ -37,9 +36,15 @@ const FLAGS: [&str; 7] = [
     "--accepted-mutable-parameter-names=tier",
 ];
 
+/// Makes the driver insist on the order of a volume's life.
+const IN_ORDER: &str = "--check-volume-lifecycle";
+
 /// The objects of the reference driver's installation if limits are read again and it requests tokens.
 const CSI_DRIVER: &str = "kind: CSIDriver\nmetadata: {name: hostpath.csi.k8s.io}\n\
     spec: {nodeAllocatableUpdatePeriodSeconds: 10, serviceAccountTokenInSecrets: true, tokenRequests: [{audience: vault}]}\n";
+
+/// The second node, where there is one.
+const OTHER_NODE: &str = "node2";
 
 /// Limits the wait for a pod or a copy whose start or removal a defect prevents.
 const POD_LIMIT: Duration = Duration::from_secs(15);
@@ -63,6 +68,7 @@ pub(crate) fn a_right_driver_passes() {
     passes(on_hostpath(None, Setup::InUse, newest, of(|on| matches!(on, On::InUse(_)))));
     passes(on_hostpath(None, Setup::Labelled, newest, of(|on| matches!(on, On::Labelled(_)))));
     passes(on_hostpath(None, Setup::Upgraded, newest, of(|on| matches!(on, On::Upgraded(_)))));
+    passes(on_hostpath(None, Setup::TwoNodes, newest, of(|on| matches!(on, On::TwoNodes(_)))));
     passes(Some(on_mock(None, &[], of(|on| matches!(on, On::Mock(..))))));
 }
 
@@ -116,6 +122,7 @@ fn with_defect(row: &Row, version: Version) -> Option<Run> {
         On::InUse(defect) => on_hostpath(Some(defect), Setup::InUse, version, vec![row.test]),
         On::Labelled(defect) => on_hostpath(Some(defect), Setup::Labelled, version, vec![row.test]),
         On::Upgraded(defect) => on_hostpath(Some(defect), Setup::Upgraded, version, vec![row.test]),
+        On::TwoNodes(defect) => on_hostpath(Some(defect), Setup::TwoNodes, version, vec![row.test]),
         On::Mock(defect, without) => Some(on_mock(Some(defect), without, vec![row.test])),
     }
 }
@@ -138,6 +145,8 @@ enum Setup {
     Labelled,
     /// In a process of its own, with a next version.
     Upgraded,
+    /// With another node, which has all volumes as well.
+    TwoNodes,
     /// Volumes are created when pods need them, and what happens to a workload is a warning.
     InUse,
 }
@@ -145,11 +154,15 @@ enum Setup {
 /// Runs tests on the reference driver; without root it prints that it does not.
 fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Vec<&str>) -> Option<Run> {
     let ran = hostpath::in_directory(async |root| {
-        let (small, manifests): (&[&str], _) = match setup {
-            Setup::SmallNode => (&["--attach-limit=3"], CSI_DRIVER),
-            Setup::Plain | Setup::InUse | Setup::Labelled | Setup::Upgraded => (&[], ""),
+        let manifests = if setup == Setup::SmallNode { CSI_DRIVER } else { "" };
+        let other_node = format!("--node-endpoint={OTHER_NODE}={}", hostpath::endpoint_of(root, OTHER_NODE));
+        let own_flags: &[&str] = match setup {
+            Setup::SmallNode => &[IN_ORDER, "--attach-limit=3"],
+            // A node that is shut down cannot unpublish a volume before it is detached.
+            Setup::TwoNodes => &[&other_node, "--enable-topology=false"],
+            Setup::Plain | Setup::InUse | Setup::Labelled | Setup::Upgraded => &[IN_ORDER],
         };
-        let flags = [&FLAGS, small].concat();
+        let flags = [&FLAGS, own_flags].concat();
         let (driver, promise) = match setup {
             Setup::Labelled if !hostpath::can_be_watched().await => return None,
             Setup::Labelled => {
@@ -171,10 +184,17 @@ fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Ve
         if setup == Setup::InUse {
             bind_late(&definition);
         }
+        if setup == Setup::TwoNodes {
+            reach_all_nodes(&definition);
+        }
         // This one is right in the end.
         let is_faulty = defect.is_some_and(|defect| defect != Defect::SnapshotsNeedQuiet);
-        let suite = suite(&definition, manifests, 1, version, is_faulty);
-        let mut config = config_of(root, &[hostpath::endpoint(root)], is_faulty);
+        let mut endpoints = vec![hostpath::endpoint(root)];
+        if setup == Setup::TwoNodes {
+            endpoints.push(hostpath::endpoint_of(root, OTHER_NODE));
+        }
+        let suite = suite(&definition, manifests, endpoints.len(), version, is_faulty);
+        let mut config = config_of(root, &endpoints, is_faulty);
         if setup == Setup::Upgraded {
             // The driver of these tests brings its commands along.
             config.driver_command = Some("the driver".to_owned());
@@ -206,6 +226,19 @@ fn bind_late(definition: &Path) {
         .replace("NumPods: 10", few_pods)
         .replace("NumSnapshots: 10", few_snapshots);
     assert!(text.contains(few_pods) && text.contains(few_snapshots));
+    fs::write(definition, text).unwrap();
+}
+
+/// Lets every node reach the volumes of a definition.
+fn reach_all_nodes(definition: &Path) {
+    let text = fs::read_to_string(definition).unwrap();
+    let promises =
+        ["singleNodeVolume: true", "topology: true", "TopologyKeys:\n    - topology.hostpath.csi/node\n"];
+    assert!(promises.iter().all(|promise| text.contains(promise)));
+    let text = text
+        .replace(promises[0], "singleNodeVolume: false")
+        .replace(promises[1], "topology: false")
+        .replace(promises[2], "TopologyKeys: []\n");
     fs::write(definition, text).unwrap();
 }
 

@@ -18,6 +18,8 @@ pub(crate) enum On {
     Labelled(Defect),
     /// The reference driver in a process of its own, which is replaced by its next version and then by the version before.
     Upgraded(Defect),
+    /// The reference driver with two nodes, which share all volumes.
+    TwoNodes(Defect),
     /// The driver in memory, without some capabilities: for what pods need not look at.
     Mock(MockDefect, &'static [Capability]),
 }
@@ -49,7 +51,8 @@ impl Row {
             | On::Installed(defect)
             | On::InUse(defect)
             | On::Labelled(defect)
-            | On::Upgraded(defect) => format!("{defect:?}/{}", self.test),
+            | On::Upgraded(defect)
+            | On::TwoNodes(defect) => format!("{defect:?}/{}", self.test),
             On::Mock(defect, _) => format!("{defect:?}/{}", self.test),
         }
     }
@@ -74,6 +77,11 @@ const fn labelled(defect: Defect, flaw: &'static str, test: &'static str, says: 
 const fn upgraded(defect: Defect, flaw: &'static str, says: &'static str) -> Row {
     let test = "driver-upgrade/dynamic-pv-block-volmode:should-keep-volumes-snapshots-and-running-pods-when-the-driver-is-replaced-by-its-next-version";
     Row { on: On::Upgraded(defect), flaw, test, says, versions: None }
+}
+
+const fn two_nodes(defect: Defect, flaw: &'static str, says: &'static str) -> Row {
+    let test = "non-graceful-node-shutdown/dynamic-pv-block-volmode:should-move-a-volume-with-its-data-to-another-node-when-its-node-is-shut-down-and-keep-them-when-that-node-returns";
+    Row { on: On::TwoNodes(defect), flaw, test, says, versions: None }
 }
 
 /// A row whose defect is found in one version of Kubernetes, and not in another one.
@@ -575,5 +583,25 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::UpgradeDoesNotStart,
         "its next version does not start with what the version before has stored",
         "does not answer when it is started after the other one",
+    ),
+    two_nodes(
+        Defect::ForcedDetachEmpties,
+        "empties a volume when it is detached from a node that was shut down",
+        "other data than was written",
+    ),
+    two_nodes(
+        Defect::ForcedDetachStaysPending,
+        "does not detach a volume from a node that was shut down",
+        "pod",
+    ),
+    two_nodes(
+        Defect::LateUnstagingEmpties,
+        "empties a volume when the node that was shut down gives it back",
+        "other data than was written",
+    ),
+    two_nodes(
+        Defect::LateUnpublishNeedsAttachment,
+        "does not unpublish a volume on the node that was shut down, since it is no longer attached there",
+        "nothing is left of pod",
     ),
 ];
