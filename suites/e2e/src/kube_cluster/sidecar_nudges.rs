@@ -17,8 +17,9 @@ use super::kind::ApiKind;
 const AFTER: Duration = Duration::from_secs(30);
 /// The annotation that is changed.
 const REMINDED: &str = "csi-sanity/reminded-times";
-/// The mark of the controller, without which the sidecar keeps the counterpart of a content.
-const BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
+/// The marks of the controller, without which the sidecar keeps the counterpart of a content.
+const SNAPSHOT_BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
+const GROUP_BEING_DELETED: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
 
 /// The contents in deletion, each with the time when this was noticed or its sidecar was last reminded, and the
 /// number of reminders.
@@ -28,15 +29,23 @@ pub(crate) struct SidecarNudges(Mutex<BTreeMap<Object, (Instant, u32)>>);
 impl SidecarNudges {
     /// Records an object, and reminds the sidecar of a content that has been in deletion for a while.
     pub(crate) async fn of(&self, server: &Server, kind: ApiKind, object: &Value) {
-        let is_content = matches!(kind, ApiKind::SnapshotContent | ApiKind::GroupSnapshotContent);
-        if !is_content || text(object, "/metadata/deletionTimestamp").is_empty() {
+        let (owner, reference, mark) = match kind {
+            ApiKind::SnapshotContent => {
+                (ApiKind::Snapshot, "/spec/volumeSnapshotRef", SNAPSHOT_BEING_DELETED)
+            }
+            ApiKind::GroupSnapshotContent => {
+                (ApiKind::GroupSnapshot, "/spec/volumeGroupSnapshotRef", GROUP_BEING_DELETED)
+            }
+            _ => return,
+        };
+        if text(object, "/metadata/deletionTimestamp").is_empty() {
             return;
         }
         let name = text(object, "/metadata/name");
         let Some(times) = self.due(kind, name) else { return };
         let mut annotations = json!({ REMINDED: times.to_string() });
-        if kind == ApiKind::SnapshotContent && is_alone(server, object).await {
-            annotations[BEING_DELETED] = "yes".into();
+        if is_alone(server, owner, object.pointer(reference)).await {
+            annotations[mark] = "yes".into();
         }
         // The waiting test reports if it stays.
         let _ = server.patch(kind, None, name, json!({ "metadata": { "annotations": annotations } })).await;
@@ -54,9 +63,9 @@ impl SidecarNudges {
     }
 }
 
-/// Returns whether the snapshot of a content is known to be gone.
-async fn is_alone(server: &Server, content: &Value) -> bool {
-    let (namespace, name) =
-        (text(content, "/spec/volumeSnapshotRef/namespace"), text(content, "/spec/volumeSnapshotRef/name"));
-    matches!(server.get(ApiKind::Snapshot, Some(namespace), name).await, Ok(None))
+/// Returns whether the snapshot that a content refers to is known to be gone.
+async fn is_alone(server: &Server, owner: ApiKind, reference: Option<&Value>) -> bool {
+    let Some(reference) = reference else { return false };
+    let (namespace, name) = (text(reference, "/namespace"), text(reference, "/name"));
+    matches!(server.get(owner, Some(namespace), name).await, Ok(None))
 }

@@ -114,22 +114,35 @@ async fn a_sidecar_that_misses_a_deletion_is_reminded() {
 
 #[tokio::test(start_paused = true)]
 async fn the_content_of_a_snapshot_gone_first_is_marked() {
-    let api = cluster();
-    let real = with_claim(&api).await;
-    api.has("volumesnapshotcontents", json!({
-        "metadata": { "name": "alone", "finalizers": ["snapshot.storage.kubernetes.io/bound"] },
-        "spec": { "deletionPolicy": "Delete", "volumeSnapshotRef": { "namespace": NAMESPACE, "name": "gone" } },
-    }));
-    let closing = async { tokio::time::timeout(Duration::from_secs(40), real.close()).await };
-    assert!(closing.await.is_err(), "its finalizer stays");
-    let content = api.object("volumesnapshotcontents", "", "alone").unwrap();
-    assert_eq!(
-        content["metadata"]["annotations"],
-        json!({
-            "csi-sanity/reminded-times": "1",
-            "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes",
-        })
-    );
+    for (contents, reference, mark) in [
+        (
+            "volumesnapshotcontents",
+            "volumeSnapshotRef",
+            "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted",
+        ),
+        (
+            "volumegroupsnapshotcontents",
+            "volumeGroupSnapshotRef",
+            "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted",
+        ),
+    ] {
+        let api = cluster();
+        let real = with_claim(&api).await;
+        api.has(
+            contents,
+            json!({
+                "metadata": { "name": "alone", "finalizers": ["held"] },
+                "spec": { "deletionPolicy": "Delete", reference: { "namespace": NAMESPACE, "name": "gone" } },
+            }),
+        );
+        let closing = async { tokio::time::timeout(Duration::from_secs(40), real.close()).await };
+        assert!(closing.await.is_err(), "its finalizer stays");
+        let content = api.object(contents, "", "alone").unwrap();
+        assert_eq!(
+            content["metadata"]["annotations"],
+            json!({ "csi-sanity/reminded-times": "1", mark: "yes" })
+        );
+    }
 }
 
 #[tokio::test]
