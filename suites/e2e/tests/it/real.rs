@@ -10,6 +10,7 @@ mod node;
 mod preflight;
 mod read;
 mod run;
+mod shutdown;
 mod workload;
 
 use std::sync::Arc;
