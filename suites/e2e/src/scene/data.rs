@@ -1,9 +1,14 @@
 //! Writes data to volumes and verifies them.
 
+use std::fmt::Write as _;
+
+use csi_harness::text::encoding::hex;
+use futures_util::future::BoxFuture;
+use sha1::{Digest as _, Sha1};
+
 use super::{RunningPod, Scene, failed};
 use crate::cluster::Done;
 use crate::pattern::VolumeType;
-use futures_util::future::BoxFuture;
 
 /// The size of the text, which is a multiple of every sector size.
 const CONTENT_BYTES: usize = 4096;
@@ -47,13 +52,42 @@ impl Content {
     /// Returns the script that prints a number of bytes: numbers from a start that depends on the seed, repeated
     /// behind changing lines.
     fn stream(&self, bytes: u64) -> String {
-        let first = 100_000_000 + self.seed % 800_000_000;
-        let last = first + NUMBERS - 1;
-        let rounds = bytes / NUMBERS_BYTES + 1;
+        let [first, last, rounds] = self.numbers(bytes);
         format!(
             "(b=$(seq {first} {last}); n=0; while [ $n -lt {rounds} ]; do echo {bytes} $n; echo \"$b\"; n=$((n+1)); done) \
              2>/dev/null | head -c {bytes}"
         )
+    }
+
+    /// Returns the first and the last number of the data, and how often they are repeated.
+    fn numbers(&self, bytes: u64) -> [u64; 3] {
+        let first = 100_000_000 + self.seed % 800_000_000;
+        [first, first + NUMBERS - 1, bytes / NUMBERS_BYTES + 1]
+    }
+
+    /// Returns the SHA-1 of what [`stream`](Content::stream) prints. It has to notice damage, not forgery, and in pods SHA-256 takes three
+    /// times as long.
+    fn sha1(&self, bytes: u64) -> String {
+        let [first, last, rounds] = self.numbers(bytes);
+        let mut numbers = String::new();
+        (first..=last).for_each(|number| _ = writeln!(numbers, "{number}"));
+        let (mut hash, mut rest) = (Sha1::new(), usize::try_from(bytes).unwrap_or(usize::MAX));
+        for round in 0..rounds {
+            for part in [&format!("{bytes} {round}\n"), &numbers] {
+                let part = &part.as_bytes()[..rest.min(part.len())];
+                hash.update(part);
+                rest -= part.len();
+            }
+        }
+        hex(&hash.finalize())
+    }
+
+    /// Returns the sizes of the data in a device or in a file system.
+    fn sizes_in(&self, block: bool) -> Vec<u64> {
+        match block {
+            true => self.largest_bytes().into_iter().collect(),
+            false => self.sizes_bytes.clone(),
+        }
     }
 
     /// Returns the largest of its sizes, for a device.
@@ -65,6 +99,18 @@ impl Content {
 /// Returns the name of the file of a size.
 fn file(bytes: u64) -> String {
     format!("data-{bytes}")
+}
+
+/// Returns the script that prints the data of a size in a volume.
+fn data_at(path: &str, block: bool, bytes: u64) -> String {
+    match block {
+        false => format!("cat {path}/{}", file(bytes)),
+        true => {
+            let count = bytes.div_ceil(STREAM_AT as u64);
+            let read = format!("dd if={path} bs={STREAM_AT} skip=1 count={count}");
+            format!("({read} iflag=direct || {read}) 2>/dev/null | head -c {bytes}")
+        }
+    }
 }
 
 impl Scene {
@@ -144,38 +190,24 @@ impl RunningPod<'_> {
             if !content.is(&found) {
                 return Err(failed("the volume holds other data than was written", &content.text, found));
             }
-            let sizes_bytes = match block {
-                true => content.largest_bytes().into_iter().collect(),
-                false => content.sizes_bytes.clone(),
-            };
-            for bytes in sizes_bytes {
-                let there = match block {
-                    false => format!("cat {path}/{}", file(bytes)),
-                    true => {
-                        let count = bytes.div_ceil(STREAM_AT as u64);
-                        let read = format!("dd if={path} bs={STREAM_AT} skip=1 count={count}");
-                        format!("({read} iflag=direct || {read}) 2>/dev/null | head -c {bytes}")
-                    }
-                };
-                self.reads_as_written(&content.stream(bytes), &there, bytes).await?;
+            let sizes_bytes = content.sizes_in(block);
+            let there: Vec<String> = sizes_bytes.iter().map(|bytes| data_at(path, block, *bytes)).collect();
+            let hashes = there.iter().map(|there| format!("{there} | sha1sum | cut -c-40"));
+            let found = self.sh(&hashes.collect::<Vec<_>>().join("; ")).await?;
+            let mut found = found.lines();
+            for (bytes, there) in sizes_bytes.into_iter().zip(there) {
+                let (expected, found) = (content.sha1(bytes), found.next().unwrap_or_default());
+                if expected != found {
+                    let found_bytes = self.sh(&format!("{there} | wc -c")).await?;
+                    return Err(failed(
+                        format!("the volume holds other data than was written: {there}"),
+                        format!("{bytes} bytes with the SHA-1 {expected}"),
+                        format!("{} bytes with the SHA-1 {found}", found_bytes.trim()),
+                    ));
+                }
             }
             Ok(())
         })
-    }
-
-    /// Checks by hashes that two scripts print equal bytes.
-    async fn reads_as_written(&self, written: &str, there: &str, bytes: u64) -> Done {
-        let hash = |script: &str| format!("{script} | sha256sum | cut -c-64");
-        let (expected, found) = (self.sh(&hash(written)).await?, self.sh(&hash(there)).await?);
-        if expected == found {
-            return Ok(());
-        }
-        let found_bytes = self.sh(&format!("{there} | wc -c")).await?;
-        Err(failed(
-            format!("the volume holds other data than was written: {there}"),
-            format!("{bytes} bytes with the SHA-256 {expected}"),
-            format!("{} bytes with the SHA-256 {found}", found_bytes.trim()),
-        ))
     }
 
     /// Checks that the file system cannot be written.
@@ -223,5 +255,22 @@ impl RunningPod<'_> {
         printed
             .parse()
             .map_err(|_| failed("the size of a volume cannot be read", "a number of bytes", printed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_what_the_script_prints() {
+        let content = Content { text: String::new(), seed: 4711, sizes_bytes: Vec::new() };
+        for bytes in [0, 1, 13, NUMBERS_BYTES, SIZES_BYTES[1]] {
+            let script = format!("{} | sha1sum | cut -c-40", content.stream(bytes));
+            let printed = Command::new("sh").args(["-c", &script]).output().unwrap().stdout;
+            assert_eq!(String::from_utf8(printed).unwrap().trim_end(), content.sha1(bytes), "{bytes}");
+        }
     }
 }

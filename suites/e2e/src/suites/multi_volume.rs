@@ -103,7 +103,7 @@ test! {
         needs: [Need::Can(Capability::SnapshotDataSource), Need::SnapshotClass, HAS_SNAPSHOTS],
     }
     async |scene| {
-        let (volume, content) = written(scene).await?;
+        let (volume, content) = written(scene, scene.large_content()).await?;
         let class = scene.snapshot_class().await?;
         let snapshot = scene.snapshot(volume.claim().unwrap_or_default(), &class).await?;
         beside_copy(scene, &volume, &content, DataSource::Snapshot(snapshot.spec.name)).await
@@ -118,7 +118,7 @@ test! {
         needs: [Need::Can(Capability::PvcDataSource)],
     }
     async |scene| {
-        let (volume, content) = written(scene).await?;
+        let (volume, content) = written(scene, scene.large_content()).await?;
         let source = DataSource::Claim(volume.claim().unwrap_or_default().to_owned());
         beside_copy(scene, &volume, &content, source).await
     }
@@ -132,7 +132,7 @@ test! {
         needs: [Need::Can(Capability::Multipods)],
     }
     async |scene| {
-        let (volume, content) = written(scene).await?;
+        let (volume, content) = written(scene, scene.content()).await?;
         let read_only = volume.read_only();
         let first = scene.run(scene.pod(&[&read_only])).await?;
         let mut spec = scene.pod(&[&read_only]);
@@ -207,7 +207,7 @@ async fn volume_of_mode(scene: &Scene, mode: VolumeMode) -> Done<Volume> {
 /// Writes to the volumes, deletes the pod, reads in a new one, and writes and reads again.
 async fn keep_data(scene: &Scene, volumes: &[Volume], place: Place) -> Done {
     let all: Vec<&Volume> = volumes.iter().collect();
-    let contents: Vec<Content> = volumes.iter().map(|_| scene.large_content()).collect();
+    let contents: Vec<Content> = volumes.iter().map(|_| scene.content()).collect();
     let first = scene.run(scene.pod(&all)).await?;
     for (index, (volume, content)) in volumes.iter().zip(&contents).enumerate() {
         let path = path_of(index);
@@ -265,8 +265,8 @@ async fn share(scene: &Scene, volume: &Volume, place: Place) -> Done {
 }
 
 /// Makes a volume with data that no pod uses any more.
-async fn written(scene: &Scene) -> Done<(Volume, Content)> {
-    let (volume, content) = (scene.volume().await?, scene.large_content());
+async fn written(scene: &Scene, content: Content) -> Done<(Volume, Content)> {
+    let volume = scene.volume().await?;
     if volume.claim().is_none() {
         return Err(Stop::broken("the pattern has no claim of its own"));
     }
