@@ -3,7 +3,7 @@ use std::time::Duration;
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
 
-use crate::cluster::{AccessMode, PodPhase, PodSpec, PvcSpec};
+use crate::cluster::{AccessMode, Feature, PodPhase, PodSpec, PvcSpec};
 use crate::pattern;
 use crate::scene::Seen;
 use crate::test;
@@ -20,8 +20,10 @@ pub(crate) static SUITE: Suite = Suite {
     tests: &[&PREEMPTS, &BLOCKS],
 };
 
-/// The time for which a pod that must not run is observed.
+/// The time for which a pod that must not run is observed in a cluster.
 const WATCH: Duration = Duration::from_secs(10);
+/// This time without one: no scheduler or kubelet has to be caught that changes its mind, and the driver is not called.
+const WATCH_EMULATED: Duration = Duration::from_secs(1);
 
 /// The reason why the test of priorities does nothing.
 const SCHEDULER: &str = "the scheduler chooses which pod is evicted; the driver is not involved";
@@ -63,7 +65,11 @@ test! {
             })
         })
         .await?;
-        scene.stays("the second pod is kept from the volume", WATCH, || async {
+        let watch = match scene.cluster().offers(Feature::Orchestrator) {
+            Ok(()) => WATCH,
+            Err(_) => WATCH_EMULATED,
+        };
+        scene.stays("the second pod is kept from the volume", watch, || async {
             let phase = scene.existing_pod(&second.name).await?.phase;
             Ok((phase != PodPhase::Pending).then(|| format!("it is {phase:?}")))
         })
