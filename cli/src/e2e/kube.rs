@@ -135,7 +135,7 @@ fn settings_of(
     }
 }
 
-/// How nodes are shut down, where the user allows it.
+/// Returns the commands that shut nodes down, if the user has given them.
 fn node_commands(args: &ClusterArgs) -> Option<NodeCommands> {
     let shut_down = args.node_shutdown_command.clone()?;
     Some(NodeCommands { shut_down, start: args.node_start_command.clone()? })

@@ -112,7 +112,7 @@ async fn node(server: &Server, name: &str) -> Done<Option<Value>> {
 async fn set_out_of_service(server: &Server, name: &str, is_out: bool) -> Done {
     for tries in 1.. {
         let Some(node) = node(server, name).await? else { return Ok(()) };
-        // The patch only applies if nothing else changed meanwhile.
+        // The patch only applies if nothing else has changed.
         let patch = json!({
             "metadata": { "resourceVersion": text(&node, "/metadata/resourceVersion") },
             "spec": { "taints": with_taint(&node, is_out) },

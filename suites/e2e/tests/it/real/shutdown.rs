@@ -1,4 +1,4 @@
-//! Nodes that are shut down by the user's commands, and the taint that they have meanwhile.
+//! Nodes that are shut down by the commands of the user, and the taint that they have until they are back.
 
 use csi_harness::prelude::Stop;
 use csi_suite_e2e::cluster::{Cluster as _, Feature};
