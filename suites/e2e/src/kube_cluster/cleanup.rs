@@ -35,10 +35,6 @@ pub struct Cleanup {
 pub async fn clean_up(server: &Server, say: impl Fn(&str) + Sync) -> Done<Cleanup> {
     let mut done = Cleanup::default();
     let selector = marks::selector();
-    for node in shutdown::put_in_service(server).await? {
-        say(&format!("node {node} was shut down by a test: start it if it is still down"));
-        done.removed.push(format!("the taint of Node {node}, which is out of service"));
-    }
     for namespace in server.list(ApiKind::Namespace, None, &selector).await? {
         let described = described(ApiKind::Namespace, &namespace);
         if marks::may_be_wanted(&namespace) {
@@ -63,6 +59,13 @@ pub async fn clean_up(server: &Server, say: impl Fn(&str) + Sync) -> Done<Cleanu
                 Ok(()) => done.removed.push(described),
                 Err(why) => done.left.push(format!("{described}: {}", reason(why))),
             }
+        }
+    }
+    // A taint does not name its run. Pods of a node that is down are only deleted as long as it is there.
+    if done.kept.is_empty() {
+        for node in shutdown::put_in_service(server).await? {
+            say(&format!("node {node} was shut down by a test: start it if it is still down"));
+            done.removed.push(format!("the taint of Node {node}, which is out of service"));
         }
     }
     Ok(done)

@@ -8,7 +8,7 @@ use csi_suite_e2e::room::Room;
 use serde_json::{Value, json};
 
 use super::api::Api;
-use super::{LIMIT, NAMESPACE, RUN, cluster, found, namespace, server, settings};
+use super::{LIMIT, NAMESPACE, RUN, class, cluster, found, namespace, server, settings};
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
@@ -73,4 +73,17 @@ async fn without_commands_no_node_is_shut_down() {
     let why = real.offers(Feature::NodeShutdown).unwrap_err();
     assert!(why.contains("--node-shutdown-command"), "{why}");
     assert!(matches!(real.shut_node_down("node-a").await, Err(Stop::Skip(_))));
+}
+
+#[tokio::test]
+async fn the_taint_of_a_run_that_goes_on_stays() {
+    let api = cluster();
+    node_is(&api, false);
+    let real = with_commands(&api, "true", "true").await.namespace(RUN, NAMESPACE);
+    real.create_storage_class(&class("class-0")).await.unwrap();
+    real.shut_node_down("node-a").await.unwrap();
+    let tainted = taints(&api);
+    let cleaned = clean_up(&server(&api).await, |_| {}).await.unwrap();
+    assert!(!cleaned.kept.is_empty() && cleaned.removed.is_empty(), "{cleaned:?}");
+    assert_eq!(taints(&api), tainted);
 }
