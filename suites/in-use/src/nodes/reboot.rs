@@ -62,9 +62,9 @@ check! {
         let (mut stays, written) = stays.fall_silent(BEFORE).await?;
         let (mut goes, written_by_other) = goes.fall_silent(BEFORE).await?;
         KILLED.inject(cx).await?;
-        let taken_away = take_away(cx, &volumes, &paths).await;
+        let outcome = take_away(cx, &volumes, &paths).await;
         KILLED.heal(cx).await?;
-        let is_all = taken_away?;
+        let is_all = outcome?;
         unless_forgotten(driver(cx)?, again(cx, &mut stays).await)?;
         if !has_data(cx, &stays, &written, is_all).await? {
             return Ok(());
