@@ -1,11 +1,13 @@
 //! Lists what a check has made and not yet undone. An entry is written before the call that makes the resource is sent,
 //! so that it is undone in any case: failure, timeout, panic, Ctrl-C.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::mem::discriminant;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use csi_proto::lock::Mutex;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 
 use crate::client::answer::Exists;
 use crate::client::session::Session;
@@ -73,21 +75,51 @@ pub(crate) const UNDOING: &str = "undoing what it made";
 /// The reason that is reported for a resource that was never tried to be undone.
 const NOT_TRIED: &str = "the run ended before it was undone";
 
-/// A resource to undo: on which node, with which secrets, and whether it is there.
-type Undo = (Resource, usize, Option<Arc<Secret>>, Exists);
+/// Only a load leaves more resources than this. Then several are undone at the same time.
+const MANY: u64 = 100;
+/// Resources that are undone at the same time.
+const AT_ONCE_MAX: usize = 16;
+
+/// A resource to undo.
+struct Undo {
+    key: String,
+    resource: Resource,
+    node: usize,
+    secrets: Option<Arc<Secret>>,
+    exists: Exists,
+}
 
 impl Entry {
     /// Returns true if the resource may not exist.
     fn is_in_doubt(&self) -> bool {
         self.stays.as_ref().is_some_and(|stays| stays.in_doubt)
     }
+
+    /// Returns true if both are there, and belong to one volume.
+    fn is_of_one_volume_with(&self, other: &Entry) -> bool {
+        let are_there = self.exists == Exists::Yes && other.exists == Exists::Yes;
+        let (one, another) = (self.resource.volume_id(), other.resource.volume_id());
+        are_there && one.is_some() && one == another
+    }
+
+    fn undo(&self) -> Undo {
+        Undo {
+            key: self.key.clone(),
+            resource: self.resource.clone(),
+            node: self.node,
+            secrets: self.secrets.clone(),
+            exists: self.exists,
+        }
+    }
 }
 
 /// The result of trying to undo each resource once.
 #[derive(Debug, Default)]
 struct Round {
-    /// The keys of what could not be undone, and why; nothing is said of what may not be there at all.
-    left: Vec<(String, Option<String>)>,
+    /// The keys of the resources that could not be undone.
+    left: HashSet<String>,
+    /// The reasons, except for resources that may not exist.
+    reasons: Vec<String>,
     /// True if something was undone after the first failure.
     is_progress: bool,
 }
@@ -206,7 +238,7 @@ impl Ledger {
             // An older resource may have been in the way: a snapshot that was asked for again, after a volume was made
             // from it.
             if round.left.is_empty() || !round.is_progress {
-                return round.left.into_iter().filter_map(|(_, why)| why).collect();
+                return round.reasons;
             }
         }
     }
@@ -215,47 +247,66 @@ impl Ledger {
     fn undo_once<'a>(&'a self, session: &'a Session, scope: Scope) -> BoxFuture<'a, Round> {
         Box::pin(async move {
             let mut round = Round::default();
-            let mut is_gone = session.target().driver().is_some_and(Driver::has_ended);
+            let is_gone = AtomicBool::new(session.target().driver().is_some_and(Driver::has_ended));
+            let at_once = if scope == WHOLE && self.count() > MANY { AT_ONCE_MAX } else { 1 };
             let mut done = 0;
-            while let Some((resource, node, secrets, exists)) = self.youngest(scope, &round.left) {
+            loop {
+                let youngest = self.youngest(scope, &round.left, at_once);
+                if youngest.is_empty() {
+                    return round;
+                }
                 if scope == WHOLE {
-                    done += 1;
-                    let stage = Stage { what: UNDOING, number: done, of: Some(done + self.count() - 1) };
+                    let of = done + self.count();
+                    done += youngest.len() as u64;
+                    let stage = Stage { what: UNDOING, number: done, of: Some(of.max(done)) };
                     session.target().stages.set(session.label(), stage);
                 }
-                let session_of_thing = session.at_node(node).with_secrets(secrets);
-                let mut undone = match is_gone && resource.takes_a_call() {
-                    // Each call would be made again for as long as a driver may need to come back.
-                    true => Err(Stays { in_doubt: exists != Exists::Yes, ..Stays::from(GONE.to_owned()) }),
-                    false => resource.undo(&session_of_thing, exists).await,
-                };
-                if undone.is_err() && !is_gone && resource.takes_a_call() {
-                    is_gone = driver_is_gone(session).await;
-                }
-                if undone.is_err() && !is_gone && self.undo_late(session, &resource).await {
-                    undone = resource.undo(&session_of_thing, exists).await;
-                }
-                match undone {
+                let tries = youngest.iter().map(|one| self.try_to_undo(session, one, &is_gone));
+                let tried = join_all(tries).await;
+                let (undone, stayed): (Vec<_>, Vec<_>) =
+                    youngest.into_iter().zip(tried).partition(|(_, tried)| tried.is_ok());
+                for (one, stays) in stayed.into_iter().filter_map(|(one, tried)| Some((one, tried.err()?))) {
                     // The driver has rejected the call to make it, and rejects the one to undo it: nothing says that it is there.
-                    Err(Stays { obstacle: Obstacle::Rejected, .. }) if exists == Exists::Unlikely => {
-                        self.settle(&resource, node);
+                    if stays.obstacle == Obstacle::Rejected && one.exists == Exists::Unlikely {
+                        self.settle(&one.resource, one.node);
+                        continue;
                     }
-                    Ok(()) => {
-                        self.settle(&resource, node);
-                        round.is_progress |= !round.left.is_empty();
+                    if !stays.in_doubt {
+                        round.reasons.push(format!("{}: {}", one.resource, stays.why));
                     }
-                    Err(stays) => {
-                        let why = (!stays.in_doubt).then(|| format!("{resource}: {}", stays.why));
-                        let key = key(&resource, node);
-                        if let Some(entry) = self.lock().find(&key) {
-                            entry.stays = Some(stays);
-                        }
-                        round.left.push((key, why));
+                    if let Some(entry) = self.lock().find(&one.key) {
+                        entry.stays = Some(stays);
                     }
+                    round.left.insert(one.key);
+                }
+                for (one, _) in undone {
+                    self.settle(&one.resource, one.node);
+                    round.is_progress |= !round.left.is_empty();
                 }
             }
-            round
         })
+    }
+
+    /// Tries to undo a resource, and notes if the driver is gone.
+    ///
+    /// # Errors
+    /// The reason why it stays.
+    async fn try_to_undo(&self, session: &Session, one: &Undo, is_gone: &AtomicBool) -> Result<(), Stays> {
+        let Undo { resource, exists, .. } = one;
+        let takes_a_call = resource.takes_a_call();
+        if takes_a_call && is_gone.load(Ordering::Relaxed) {
+            // Each call would be made again for as long as a driver may need to come back.
+            return Err(Stays { in_doubt: *exists != Exists::Yes, ..Stays::from(GONE.to_owned()) });
+        }
+        let session_of_thing = session.at_node(one.node).with_secrets(one.secrets.clone());
+        let undone = resource.undo(&session_of_thing, *exists).await;
+        if undone.is_err() && takes_a_call && driver_is_gone(session).await {
+            is_gone.store(true, Ordering::Relaxed);
+        }
+        if undone.is_err() && !is_gone.load(Ordering::Relaxed) && self.undo_late(session, resource).await {
+            return resource.undo(&session_of_thing, *exists).await;
+        }
+        undone
     }
 
     /// Undoes once more what uses a resource that cannot be undone, if calls without an answer may have made it. Returns whether
@@ -326,24 +377,43 @@ impl Ledger {
         self.lock().entries.values().map(left_behind).collect()
     }
 
-    /// The youngest resource in a scope that may be there, but for those that could not be undone.
-    fn youngest(&self, scope: Scope, left: &[(String, Option<String>)]) -> Option<Undo> {
+    /// The youngest resource in a scope that may be there, but for those that could not be undone, and others of its kind, so many at most,
+    /// that can be undone at the same time.
+    fn youngest(&self, scope: Scope, left: &HashSet<String>, at_once: usize) -> Vec<Undo> {
         let inner = self.lock();
         let of_scope = |entry: &&Entry| {
             entry.exists != Exists::No
                 && !entry.is_given_up
                 && is_within(&inner.around, entry.scope, scope)
-                && !left.iter().any(|(key, _)| *key == entry.key)
+                && !left.contains(&entry.key)
         };
-        let mut entry = inner.entries.values().rev().find(of_scope)?;
+        let user_of = |used: &Entry| {
+            inner.entries.values().rev().find(|user| of_scope(user) && user.resource.uses(&used.resource))
+        };
+        let Some(mut youngest) = inner.entries.values().rev().find(of_scope) else { return Vec::new() };
         // A volume made anew under an old id may be younger than what it is attached to, or staged once more after it was
         // published.
-        while let Some(user) =
-            inner.entries.values().rev().find(|user| of_scope(user) && user.resource.uses(&entry.resource))
-        {
-            entry = user;
+        while let Some(user) = user_of(youngest) {
+            youngest = user;
         }
-        Some((entry.resource.clone(), entry.node, entry.secrets.clone(), entry.exists))
+        let mut found = vec![youngest];
+        if at_once > 1 {
+            let kind = discriminant(&youngest.resource);
+            // An older resource of another kind may be in the way of those that are older still.
+            let alike = inner
+                .entries
+                .values()
+                .rev()
+                .filter(|entry| of_scope(entry) && entry.key != youngest.key && user_of(entry).is_none())
+                .take_while(|entry| discriminant(&entry.resource) == kind);
+            for entry in alike.take(at_once - 1) {
+                // A driver may reject a call on a volume while another one on it is under way.
+                if !found.iter().any(|one| one.is_of_one_volume_with(entry)) {
+                    found.push(entry);
+                }
+            }
+        }
+        found.into_iter().map(Entry::undo).collect()
     }
 
     /// Removes the entry if the resource is gone and no call under way may make it.

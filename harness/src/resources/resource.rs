@@ -169,6 +169,11 @@ impl Resource {
         self.use_of().is_some_and(|(far, _)| far > 0)
     }
 
+    /// The id of the volume that it is, or is a use of.
+    pub(crate) fn volume_id(&self) -> Option<&str> {
+        self.use_of().map(|(_, id)| id).filter(|id| !id.is_empty())
+    }
+
     /// The step of a volume on its way to a workload, and the id of the volume.
     fn use_of(&self) -> Option<(u8, &str)> {
         Some(match self {

@@ -1,6 +1,8 @@
 //! A mock driver in this process, and a run of a few checks against it.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use csi_harness::checks::planned::Planned;
 use csi_harness::client::target::Target;
@@ -45,6 +47,8 @@ pub(crate) struct Call {
     pub(crate) node: usize,
     pub(crate) worker: usize,
     pub(crate) cleanup: bool,
+    /// When it was sent and when it ended, since the start of the check.
+    pub(crate) time: Range<Duration>,
 }
 
 /// Short limits, so that a hanging driver is noticed soon.
@@ -141,6 +145,7 @@ impl Reporter for Ran {
                 node: call.node,
                 worker: call.worker,
                 cleanup: call.cleanup,
+                time: call.sent_after..call.sent_after + call.duration,
             }));
         }
     }

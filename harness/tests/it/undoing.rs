@@ -13,7 +13,7 @@ use csi_mock_driver::{Delay, Quirk};
 use tokio::sync::Notify;
 use v1::volume_content_source::{SnapshotSource, Type};
 
-use crate::bench::{Bench, config};
+use crate::bench::{Bench, Call, config};
 
 check! {
     /// Makes much and fails.
@@ -264,6 +264,52 @@ async fn after_a_member_was_perhaps_deleted_alone() {
     let ran = Bench::start(mock, config).await.run(&[&PARTS]).await;
     assert_eq!(ran.leftovers, Vec::<String>::new());
     assert_eq!(ran.summary.leaks, []);
+}
+
+check! {
+    /// Leaves as many volumes as only a load makes.
+    MANY {
+        id: "undoing/many",
+        title: "leaves many attached volumes",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        for _ in 0..60 {
+            cx.attached(cx.new_volume().await?.into()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if two of the calls that undo something were under way at the same time.
+fn overlaps(calls: &[Call], rpc: &str) -> bool {
+    let undone: Vec<&Call> = calls.iter().filter(|call| call.cleanup && call.rpc == rpc).collect();
+    undone.windows(2).any(|pair| pair[1].time.start < pair[0].time.end)
+}
+
+/// A driver that takes long for each call would otherwise keep the user waiting after a load.
+#[tokio::test]
+async fn much_is_undone_by_several_calls_at_once() {
+    let delay = [("DeleteVolume".parse().unwrap(), Delay(Duration::from_millis(20)))].into();
+    let slow = csi_mock_driver::Config { delay, ..Default::default() };
+    let mut bench = Bench::start(slow, config()).await;
+    bench.options.keep_calls = true;
+    let ran = bench.run(&[&MANY]).await;
+    assert_eq!(ran.outcome(&MANY), &Outcome::Passed);
+    assert_eq!((ran.leftovers, ran.summary.leaks), (Vec::new(), Vec::new()));
+    assert!(overlaps(&ran.calls, "DeleteVolume"), "{:?}", ran.calls);
+    let deleted: Vec<&Call> = ran.calls.iter().filter(|call| call.rpc == "DeleteVolume").collect();
+    assert_eq!(deleted.len(), 60);
+    for deleted in deleted {
+        let volume = deleted.request.trim_matches(['{', '}']);
+        let detached = ran
+            .calls
+            .iter()
+            .find(|call| call.rpc == "ControllerUnpublishVolume" && call.request.contains(volume))
+            .expect("it was attached");
+        assert!(detached.time.end <= deleted.time.start, "{volume} is deleted once it is detached");
+    }
 }
 
 check! {
