@@ -1,14 +1,14 @@
 //! The share of the harness in what it measures, and the rate of the mock driver: Probe is called by sixteen callers, through a plain tonic
-//! client and through the harness, on an empty tonic server and on the mock driver. Each server is a process of its own. Nothing passes or
-//! fails by it.
+//! client and through the harness, on an empty tonic server and on the mock driver, as fast as they can and at a rate. Each server is a
+//! process of its own. At last, the memory of the harness is looked at while it makes many calls. Nothing passes or fails by it.
 //!
 //! ```text
 //! cargo bench -p csi-suite-load
-//! BENCH_SECONDS=30 cargo bench -p csi-suite-load
+//! BENCH_SECONDS=30 BENCH_RATE=5000 BENCH_CALLS=10000000 cargo bench -p csi-suite-load
 //! ```
 
 use std::error::Error;
-use std::io::Write as _;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use csi_harness::client::session::CallObserver;
 use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::lifecycle::cx::Cx;
+use csi_harness::resources::usage::{Resource, Usage};
 use csi_mock_driver::MockDriver;
 use csi_proto::lock::Mutex;
 use csi_proto::v1::identity_client::IdentityClient;
@@ -34,12 +35,19 @@ type Failure = Box<dyn Error + Send + Sync>;
 const CALLERS: usize = 16;
 /// Seconds of each measurement, where `BENCH_SECONDS` names no other number.
 const SECONDS: u64 = 5;
+/// Calls for each second, where `BENCH_RATE` names no other number.
+const RATE: u64 = 10_000;
+/// Calls beside which the memory of the harness is looked at, where `BENCH_CALLS` names no other number, and looks at it.
+const CALLS: u64 = 500_000;
+const LOOKS: u64 = 10;
 /// Measurements of each way, in turn, so that a busy moment is in none of them alone. The median counts.
 const ROUNDS: usize = 5;
 /// The server that this process is to be, and its socket.
 const SERVER: &str = "BENCH_SERVER";
 const SOCKET: &str = "BENCH_SOCKET";
 const START_MAX: Duration = Duration::from_secs(30);
+/// The time after which calls beside which memory is looked at are not answered any more.
+const MEMORY_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 /// A server that does nothing.
 struct Empty;
@@ -125,35 +133,55 @@ fn main() -> Result<(), Failure> {
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
-    let seconds = std::env::var("BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
-    let length = Duration::from_secs(seconds);
+    let length = Duration::from_secs(number_in("BENCH_SECONDS", SECONDS)?);
+    let rate = number_in("BENCH_RATE", RATE)?;
     let directory = tempfile::tempdir()?;
     let [empty, mock] = ["empty", "mock"].map(|kind| directory.path().join(format!("{kind}.sock")));
     let servers = (Server::start("empty", &empty)?, Server::start("mock", &mock)?);
-    let mut rounds: [Vec<Measured>; 3] = Default::default();
+    let mut rounds: [Vec<Measured>; 5] = Default::default();
     for _ in 0..ROUNDS {
-        rounds[0].push(runtime.block_on(plainly(&empty, length))?);
-        rounds[1].push(runtime.block_on(through_the_harness(&empty, length))?);
-        rounds[2].push(runtime.block_on(plainly(&mock, length))?);
+        rounds[0].push(runtime.block_on(plainly(&empty, Pace::full(length)))?);
+        rounds[1].push(runtime.block_on(through_the_harness(&empty, Pace::full(length)))?);
+        rounds[2].push(runtime.block_on(plainly(&mock, Pace::full(length)))?);
+        rounds[3].push(runtime.block_on(plainly(&empty, Pace { rate: Some(rate), length }))?);
+        rounds[4].push(runtime.block_on(through_the_harness(&empty, Pace { rate: Some(rate), length }))?);
     }
-    drop(servers);
-    let [plain, harness, mock] = rounds.map(|rounds| median(&rounds));
+    let [plain, harness, mock, plain_at_rate, harness_at_rate] = rounds.map(|rounds| median(&rounds));
     let mut out = std::io::stdout().lock();
-    let names = ["empty server, plain client", "empty server, harness", "mock driver, plain client"];
-    writeln!(out, "{:28}{:>12}{:>10}{:>10}{:>22}", "", "calls/s", "p50", "p99", "processor µs a call")?;
-    for (name, one) in names.into_iter().zip([plain, harness, mock]) {
+    writeln!(out, "{:34}{:>12}{:>10}{:>10}{:>22}", "", "calls/s", "p50", "p99", "processor µs a call")?;
+    let at_rate = format!("at {rate} calls/s");
+    for (name, one) in [
+        ("empty server, plain client".to_owned(), plain),
+        ("empty server, harness".to_owned(), harness),
+        ("mock driver, plain client".to_owned(), mock),
+        (format!("plain client {at_rate}"), plain_at_rate),
+        (format!("harness {at_rate}"), harness_at_rate),
+    ] {
         let Measured { per_second, p50_us, p99_us, processor_us } = one;
-        writeln!(out, "{name:28}{per_second:12.0}{p50_us:>7} µs{p99_us:>7} µs{processor_us:22.1}")?;
+        writeln!(out, "{name:34}{per_second:12.0}{p50_us:>7} µs{p99_us:>7} µs{processor_us:22.1}")?;
     }
+    let ratio = |one: Measured, other: Measured| one.p99_us as f64 / other.p99_us.max(1) as f64;
     writeln!(
         out,
-        "harness / plain client: rate {:.2}, p99 {:.2}; {:.2} cores for 20,000 calls a second",
+        "harness / plain client: rate {:.2}, p99 {:.2}, p99 {at_rate} {:.2}; {:.2} cores for 20,000 calls a second",
         harness.per_second / plain.per_second,
-        harness.p99_us as f64 / plain.p99_us.max(1) as f64,
+        ratio(harness, plain),
+        ratio(harness_at_rate, plain_at_rate),
         harness.processor_us * 20_000.0 / 1e6
     )?;
     writeln!(out, "mock driver / empty server: rate {:.2}", mock.per_second / plain.per_second)?;
+    out.flush()?;
+    runtime.block_on(memory(&empty, number_in("BENCH_CALLS", CALLS)?, &mut out))?;
+    drop(servers);
     Ok(())
+}
+
+/// The number in a variable of the environment.
+fn number_in(variable: &str, otherwise: u64) -> Result<u64, Failure> {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().map_err(|error| format!("{variable}: {error}").into()),
+        Err(_) => Ok(otherwise),
+    }
 }
 
 async fn serve(kind: &str, socket: &Path) -> Result<(), Failure> {
@@ -165,45 +193,103 @@ async fn serve(kind: &str, socket: &Path) -> Result<(), Failure> {
     Ok(listener.serve(routes, std::future::pending()).await?)
 }
 
-async fn plainly(socket: &Path, length: Duration) -> Result<Measured, Failure> {
+/// The calls of a measurement.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Calls that are due in each second; `None` for as many as can be.
+    rate: Option<u64>,
+    length: Duration,
+}
+
+impl Pace {
+    fn full(length: Duration) -> Pace {
+        Pace { rate: None, length }
+    }
+
+    /// Waits until a call of one of the callers is due. Returns false if the time is over.
+    async fn next(self, begun: Instant, caller: usize, number: u64) -> bool {
+        if let Some(rate) = self.rate {
+            let number = number * CALLERS as u64 + caller as u64;
+            let due = begun + Duration::from_secs_f64(number as f64 / rate as f64);
+            tokio::time::sleep_until(due.into()).await;
+        }
+        begun.elapsed() < self.length
+    }
+}
+
+async fn plainly(socket: &Path, pace: Pace) -> Result<Measured, Failure> {
     let client = IdentityClient::new(dial(&Endpoint::Unix(socket.to_owned()), START_MAX).await?);
     let times = Arc::new(Times::new()?);
-    let (end, before) = (Instant::now() + length, processor_time());
+    let (begun, before) = (Instant::now(), processor_time());
     let mut callers = JoinSet::new();
-    for _ in 0..CALLERS {
+    for caller in 0..CALLERS {
         let (mut client, times) = (client.clone(), times.clone());
         callers.spawn(async move {
-            while Instant::now() < end {
-                let begun = Instant::now();
+            for number in 0.. {
+                if !pace.next(begun, caller, number).await {
+                    break;
+                }
+                let sent = Instant::now();
                 if client.probe(v1::ProbeRequest {}).await.is_ok() {
-                    times.add(begun.elapsed());
+                    times.add(sent.elapsed());
                 }
             }
         });
     }
     callers.join_all().await;
-    Ok(measured(&times, length, before))
+    Ok(measured(&times, pace.length, before))
 }
 
-async fn through_the_harness(socket: &Path, length: Duration) -> Result<Measured, Failure> {
-    let endpoint = Some(Endpoint::Unix(socket.to_owned()).to_string());
-    let target = Target::connect(Config { endpoint, ..Config::default() }).await?;
+async fn through_the_harness(socket: &Path, pace: Pace) -> Result<Measured, Failure> {
+    let cx = harness(socket, pace.length * 2).await?;
     let times = Arc::new(Times::new()?);
-    let cx = Cx::of_no_check(&target, "overhead", AccessType::Mount, 1, length * 2);
-    let (end, before) = (Instant::now() + length, processor_time());
+    let (begun, before) = (Instant::now(), processor_time());
     let mut callers = JoinSet::new();
-    for number in 0..CALLERS {
+    for caller in 0..CALLERS {
         let observer: Arc<dyn CallObserver> = times.clone();
-        let cx = cx.worker(number).observed_by(observer);
+        let cx = cx.worker(caller).observed_by(observer);
         callers.spawn(async move {
-            while Instant::now() < end {
+            for number in 0.. {
+                if !pace.next(begun, caller, number).await {
+                    break;
+                }
                 // The observer has its end.
                 drop(cx.call(v1::ProbeRequest {}).once().await);
             }
         });
     }
     callers.join_all().await;
-    Ok(measured(&times, length, before))
+    Ok(measured(&times, pace.length, before))
+}
+
+/// The harness, connected to a server.
+async fn harness(socket: &Path, limit: Duration) -> Result<Cx, Failure> {
+    let endpoint = Some(Endpoint::Unix(socket.to_owned()).to_string());
+    let target = Target::connect(Config { endpoint, ..Config::default() }).await?;
+    Ok(Cx::of_no_check(&target, "overhead", AccessType::Mount, 1, limit))
+}
+
+/// Makes this many calls through the harness, and writes its memory after each tenth of them.
+async fn memory(socket: &Path, calls: u64, out: &mut impl Write) -> Result<(), Failure> {
+    let cx = harness(socket, MEMORY_MAX).await?;
+    write!(out, "memory of the harness during {calls} calls:")?;
+    for _ in 0..LOOKS {
+        let mut callers = JoinSet::new();
+        for caller in 0..CALLERS {
+            let cx = cx.worker(caller);
+            callers.spawn(async move {
+                for _ in 0..calls / LOOKS / CALLERS as u64 {
+                    drop(cx.call(v1::ProbeRequest {}).once().await);
+                }
+            });
+        }
+        callers.join_all().await;
+        let usage = Usage::of(std::process::id(), None).and_then(|usage| usage.get(Resource::Memory));
+        write!(out, " {:.1}", usage.unwrap_or_default() as f64 / f64::from(1 << 20))?;
+        out.flush()?;
+    }
+    writeln!(out, " MiB")?;
+    Ok(())
 }
 
 fn measured(times: &Times, length: Duration, before: Duration) -> Measured {
