@@ -111,8 +111,10 @@ named! {
     // Behaviour under load, with many volumes or after many calls.
     ControllerPublishHiddenLimit, "controller-publish-hidden-limit", "a node takes 200 volumes, and NodeGetInfo names no limit";
     CreateVolumeForgetsUnderLoad, "create-volume-forgets-under-load", "some volumes that are made beside three others are forgotten";
+    CreateVolumeNamesRunOut, "create-volume-names-run-out", "once the driver has seen 5,000 names, each CreateVolume fails";
     CreateVolumeStalls, "create-volume-stalls", "every hundredth CreateVolume takes two seconds";
     ListVolumesQuadratic, "list-volumes-quadratic", "the time of ListVolumes grows with the square of the number of volumes";
+    NodePublishEnds, "node-publish-ends", "after 800 NodePublishVolume, each one fails";
     NodePublishSlowsDown, "node-publish-slows-down", "once the driver has run for eleven seconds, each NodePublishVolume takes a quarter of a second longer";
     OneLockForAllVolumes, "one-lock-for-all-volumes", "some volumes take long to stage, and calls on all others wait meanwhile";
     RejectionsKeepMemory, "rejections-keep-memory", "each call that is rejected takes 1 KiB of memory that is not given back";
@@ -950,8 +952,10 @@ impl Defect {
         &[
             ControllerPublishHiddenLimit,
             CreateVolumeForgetsUnderLoad,
+            CreateVolumeNamesRunOut,
             CreateVolumeStalls,
             ListVolumesQuadratic,
+            NodePublishEnds,
             NodePublishSlowsDown,
             OneLockForAllVolumes,
             RejectionsKeepMemory,

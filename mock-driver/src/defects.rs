@@ -68,7 +68,7 @@ pub(crate) use self::leaks::{
 };
 pub(crate) use self::list_snapshots::list_snapshots;
 pub(crate) use self::list_volumes::list_volumes;
-pub(crate) use self::load::{HIDDEN_LIMIT, forget_under_load, wait_under_load};
+pub(crate) use self::load::{HIDDEN_LIMIT, end_of_calls, forget_under_load, wait_under_load};
 pub(crate) use self::metadata::{get_metadata_allocated, get_metadata_delta, send};
 pub(crate) use self::node_expand_volume::node_expand_volume;
 pub(crate) use self::node_get_info::node_get_info;

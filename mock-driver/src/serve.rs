@@ -18,8 +18,8 @@ use crate::call::{Call, NODE_VOLUME};
 use crate::config::RpcName;
 use crate::defect::Defect;
 use crate::defects::{
-    End, StaleRead, corrupt_rejection, crash_on_second_connection, has_saving_defect, leak_after,
-    leak_for_connection, print_secrets, save_with_defect, send, stays_locked, wait_under_load,
+    End, StaleRead, corrupt_rejection, crash_on_second_connection, end_of_calls, has_saving_defect,
+    leak_after, leak_for_connection, print_secrets, save_with_defect, send, stays_locked, wait_under_load,
 };
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, HoldStage};
@@ -100,7 +100,11 @@ impl MockDriver {
         let pending = self.lock(connection, request)?;
         self.wait_before_handler::<R>().await;
         wait_under_load(self, R::METHOD, request.locks().map(|(_, object)| object)).await;
-        let answer = match self.injected_failure(R::METHOD).or_else(|| self.check_secrets(request).err()) {
+        let refusal = self
+            .injected_failure(R::METHOD)
+            .or_else(|| self.check_secrets(request).err())
+            .or_else(|| end_of_calls(self, R::METHOD).err());
+        let answer = match refusal {
             Some(refusal) => Err(refusal),
             None => handler.await,
         };

@@ -85,7 +85,7 @@ pub(crate) fn of_load(report: &Report) -> String {
         })
         .collect();
     if !cost.is_empty() {
-        let explanation = "The time of a list of so many volumes. Both axes are logarithmic: a line that rises by one row for each \
+        let explanation = "The time of a list of so many volumes, or of another call beside them. Both axes are logarithmic: a line that rises by one row for each \
             column is proportional.";
         sections.push(lines(("cost", "Cost over volumes"), explanation, cost));
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use csi_proto::v1::CreateVolumeResponse;
+use tonic::Status;
 
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -27,6 +28,23 @@ const OVERLAP: Duration = Duration::from_millis(2);
 /// The last digit of the ids of volumes that take long to stage, and the time that it takes.
 const SLOW_ID: char = '0';
 const SLOW_STAGING: Duration = Duration::from_millis(600);
+
+/// Calls after which a driver with a counter that ends rejects each further one.
+const NAMES_MAX: u32 = 5_000;
+const PUBLICATIONS_MAX: u32 = 800;
+
+/// Rejects calls of a driver that can only make so many of them.
+pub(crate) fn end_of_calls(driver: &MockDriver, method: &str) -> Result<(), Status> {
+    let (defect, max, what) = match method {
+        "CreateVolume" => (Defect::CreateVolumeNamesRunOut, NAMES_MAX, "names"),
+        "NodePublishVolume" => (Defect::NodePublishEnds, PUBLICATIONS_MAX, "publications"),
+        _ => return Ok(()),
+    };
+    match driver.has(defect) && driver.next_number() >= max {
+        true => Err(Status::internal(format!("the table of {what} is full"))),
+        false => Ok(()),
+    }
+}
 
 /// Waits as long as a driver with such a defect takes longer. `object` is the name or id of the object that the call changes.
 pub(crate) async fn wait_under_load(driver: &MockDriver, method: &str, object: Option<&str>) {

@@ -512,6 +512,7 @@ mod tests {
             cycles_begun: 2_000,
             cycles_ended: 2_000,
             under_way: Vec::new(),
+            knee: None,
             slice_seconds: 0.25,
             rpcs: vec![RpcEntry::new("Probe", &series, 10.0)],
         };

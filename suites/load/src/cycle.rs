@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use csi_harness::client::answer::Refused;
 use csi_harness::client::session::CallObserver;
 use csi_harness::config::AccessType;
 use csi_harness::prelude::*;
@@ -192,6 +193,16 @@ impl Load {
     pub(crate) async fn cycle(&self, caller: &mut Caller, cycle: Cycle, due: Instant) -> CheckResult {
         caller.clock.cycle_was_due(due);
         self.recorder.cycle_begins();
+        self.live(caller, cycle).await?;
+        self.recorder.cycle_ends();
+        Ok(())
+    }
+
+    /// One life cycle, which does not count among those of the load.
+    ///
+    /// # Errors
+    /// Broken as for [`Load::cycle`].
+    pub(crate) async fn live(&self, caller: &mut Caller, cycle: Cycle) -> CheckResult {
         match cycle {
             Cycle::Pod => self.pod(caller).await?,
             Cycle::Volume => self.volume(caller).await?,
@@ -209,13 +220,12 @@ impl Load {
                 caller.cx = usual;
                 ended?;
             }
-            Cycle::Rejection => self.rejection(caller).await?,
+            Cycle::Rejection => self.rejection(caller).await,
         }
         caller.clock.gives_up();
         if !matches!(cycle, Cycle::Statistics | Cycle::List) {
             caller.tidy().await;
         }
-        self.recorder.cycle_ends();
         Ok(())
     }
 
@@ -370,14 +380,21 @@ impl Load {
         ready.await
     }
 
-    async fn rejection(&self, caller: &mut Caller) -> CheckResult {
-        let Some((number, request)) = self.fleet.malformed(&mut caller.rng) else { return Ok(()) };
-        let request = request.renamed(&caller.unmeasured);
-        if request.send(&caller.unmeasured).once().await.any_answer().is_ok_and(|answer| answer.is_ok()) {
+    async fn rejection(&self, caller: &mut Caller) {
+        if let Some(number) = caller.rng.choice(self.fleet.rejected()) {
+            self.reject(caller, number).await;
+        }
+    }
+
+    /// Sends a malformed request. Returns the rejection, if it is one.
+    pub(crate) async fn reject(&self, caller: &Caller, number: usize) -> Option<Refused> {
+        let request = self.fleet.malformed(number).request.renamed(&caller.unmeasured);
+        let answer = request.send(&caller.unmeasured).once().await.any_answer().ok()?;
+        if answer.is_ok() {
             // Other suites judge that. It is not sent again, since it is no rejection.
             self.fleet.was_accepted(number);
         }
-        Ok(())
+        answer.err()
     }
 
     /// Lists all volumes, and looks whether those that are held are among them. Returns the number of volumes.
@@ -619,7 +636,10 @@ impl Load {
         for tries in 1.. {
             let reply = make().patiently().await;
             let refused = match reply.answer() {
-                Answer::Ok(response) => return Some(response.clone()),
+                Answer::Ok(response) => {
+                    self.judge.was_done();
+                    return Some(response.clone());
+                }
                 Answer::Unknown(no_answer) => {
                     let is_restarting = *self.is_down.borrow();
                     self.judge.unanswered(&caller.cx, rpc, no_answer, is_restarting).await;

@@ -1,14 +1,15 @@
 //! The volumes that are there while the stages run: created before them, checked and deleted after them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use csi_harness::config::AccessType;
 use csi_harness::prelude::*;
 use csi_ops::lifecycle::Lifecycle;
-use csi_ops::malformed::malformed;
-use csi_ops::operation::{Operation, Request};
+use csi_ops::malformed::{Malformed, malformed};
+use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 use csi_proto::Service;
 use csi_proto::lock::Mutex;
@@ -17,7 +18,8 @@ use futures_util::future::join_all;
 use crate::cycle::{Caller, Cycle, Held};
 use crate::judge::LOAD_004;
 use crate::load::Load;
-use crate::report::milliseconds;
+use crate::recorder::Recorder;
+use crate::report::{Cost, milliseconds};
 use crate::workload::Workload;
 
 /// Volumes that cannot be created or published, after which creation stops.
@@ -26,6 +28,11 @@ const FAILURES_MAX: u32 = 16;
 const LISTED_MIN: u32 = 16;
 /// Times that each of these lists is read; the shortest time counts.
 const LISTED_TIMES: usize = 3;
+/// Life cycles of each kind whose calls are timed then, and the time after which no more of them begin.
+const TIMED_TIMES: usize = 3;
+const TIMED_MAX: Duration = Duration::from_secs(5);
+/// Numbers of volumes from which on these times show how they grow.
+const TIMED_GOALS_MIN: usize = 4;
 /// Operations whose malformed requests are sent. All of them are rejected before anything is made.
 const MALFORMED: [Operation; 6] = [
     Operation::CreateVolume,
@@ -53,7 +60,7 @@ pub(crate) struct Fleet {
     ids: Mutex<BTreeSet<String>>,
     /// True until a group snapshot could not be made.
     pub(crate) groups: AtomicBool,
-    malformed: Vec<Request>,
+    malformed: Vec<Malformed>,
     accepted: Mutex<BTreeSet<usize>>,
 }
 
@@ -130,13 +137,15 @@ impl Fleet {
         found.or_else(|| self.published(rng))
     }
 
-    /// A request that the driver must reject, with its number.
-    pub(crate) fn malformed(&self, rng: &mut fastrand::Rng) -> Option<(usize, &Request)> {
+    /// The numbers of the requests that the driver must reject, and does.
+    pub(crate) fn rejected(&self) -> Vec<usize> {
         let accepted = self.accepted.lock();
-        let left: Vec<usize> =
-            (0..self.malformed.len()).filter(|number| !accepted.contains(number)).collect();
-        let number = *rng.choice(&left)?;
-        Some((number, &self.malformed[number]))
+        (0..self.malformed.len()).filter(|number| !accepted.contains(number)).collect()
+    }
+
+    /// A request that the driver must reject, by its number.
+    pub(crate) fn malformed(&self, number: usize) -> &Malformed {
+        &self.malformed[number]
     }
 
     pub(crate) fn was_accepted(&self, number: usize) {
@@ -149,42 +158,49 @@ fn choose(from: &[Held], rng: &mut fastrand::Rng) -> Option<Held> {
 }
 
 /// Malformed requests about a volume that was deleted.
-async fn malformed_requests(cx: &Cx) -> CheckResult<Vec<Request>> {
+async fn malformed_requests(cx: &Cx) -> CheckResult<Vec<Malformed>> {
     let mut deleted = TrackedVolume::new(cx, NodeVolume::default());
     deleted.volume.id = cx.deleted_volume_id().await?;
     let mut requests = Vec::new();
     for operation in MALFORMED.into_iter().filter(|operation| operation.is_offered(cx)) {
         let right = deleted.request(cx, operation).await?;
-        let wrong = malformed(cx, &deleted, &right).into_iter().filter(|wrong| wrong.must_be_rejected);
-        requests.extend(wrong.map(|wrong| wrong.request));
+        let wrong = malformed(cx, &deleted, &right);
+        requests.extend(wrong.into_iter().filter(|wrong| wrong.must_be_rejected));
     }
     Ok(requests)
 }
 
 impl Load {
-    /// Creates the volumes, and publishes some of them. Returns the times of lists on the way: numbers of volumes, and milliseconds.
+    /// Creates the volumes, and publishes some of them. Returns the times of lists and other calls on the way.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
-    pub(crate) async fn fill(&self, callers: &mut [Caller]) -> CheckResult<Vec<(usize, f64)>> {
+    pub(crate) async fn fill(&self, callers: &mut [Caller]) -> CheckResult<Vec<Cost>> {
         let Workload { volumes, published, .. } = self.workload;
         let room = self.fleet.room(published);
         if room < published {
             self.cx.note(format!("the node takes {room} volumes by max_volumes_per_node, so that {room} are published instead of {published}"));
         }
         let lists = self.cx.target().capabilities().has(Capability::ListVolumes);
-        let mut times = Vec::new();
+        let (mut lists_timed, mut timed) = (Vec::new(), BTreeMap::<&str, Vec<(usize, f64)>>::new());
+        let goals = goals(volumes);
+        // The volumes of other parts of the load are not counted.
+        let times_calls = goals.len() >= TIMED_GOALS_MIN && self.workload.part.is_none();
         let (begun, failures) = (AtomicU32::new(0), AtomicU32::new(0));
-        for goal in goals(volumes) {
+        for goal in goals.iter().copied() {
             let filled =
                 join_all(callers.iter().map(|caller| self.fill_up(caller, goal, room, &begun, &failures)));
             filled.await.into_iter().collect::<CheckResult>()?;
-            if lists
-                && goal >= LISTED_MIN
-                && failures.load(Ordering::Relaxed) == 0
-                && goals(volumes).len() > 1
-            {
-                times.extend(self.time_list(&callers[0]).await?);
+            if failures.load(Ordering::Relaxed) > 0 || goals.len() < 2 {
+                continue;
+            }
+            if lists {
+                lists_timed.extend(self.time_list(&callers[0]).await?);
+            }
+            if times_calls {
+                for (rpc, ms) in self.time_calls().await? {
+                    timed.entry(rpc).or_default().push((goal as usize, ms));
+                }
             }
         }
         let (there, in_use) = (self.fleet.ids.lock().len(), self.fleet.published.lock().len());
@@ -197,7 +213,8 @@ impl Load {
                 "{there} of the {volumes} volumes that the load needs could be created and published"
             ));
         }
-        Ok(times)
+        let costs = timed.into_iter().filter_map(|(rpc, points)| Cost::new(rpc, points));
+        Ok(Cost::new("ListVolumes", lists_timed).into_iter().chain(costs).collect())
     }
 
     async fn fill_up(
@@ -271,6 +288,25 @@ impl Load {
             }
         }
         Ok(shortest)
+    }
+
+    /// Makes a few life cycles of each kind while nothing else goes on, and returns the shortest time of each RPC, in milliseconds.
+    async fn time_calls(&self) -> CheckResult<BTreeMap<&'static str, f64>> {
+        let recorder = Arc::new(Recorder::default());
+        recorder.begin("timed", None, None);
+        let mut caller = Caller::new(&self.cx, 0, &recorder);
+        let until = Instant::now() + TIMED_MAX;
+        for _ in 0..TIMED_TIMES {
+            // Lists are timed with all their pages.
+            for cycle in self.workload.mix.keys().filter(|cycle| **cycle != Cycle::List) {
+                if Instant::now() < until && !self.judge.is_dead() {
+                    self.live(&mut caller, *cycle).await?;
+                }
+            }
+        }
+        let stages = recorder.stages();
+        let timed = stages.iter().flat_map(|stage| &stage.rpcs).filter(|(_, series)| series.done > 0);
+        Ok(timed.map(|(rpc, series)| (*rpc, milliseconds(series.percentile(0.0)))).collect())
     }
 
     /// Publishes each published volume once more, at the same paths, and looks at its contents.

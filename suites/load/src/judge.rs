@@ -1,7 +1,7 @@
 //! Everything that was wrong during a load. Each fault is reported once, with the number of times that it was met.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use csi_harness::client::answer::{NoAnswer, Refused};
 use csi_harness::prelude::*;
@@ -11,6 +11,8 @@ use csi_proto::lock::Mutex;
 
 /// Faults that are reported.
 const FAULTS_MAX: usize = 20;
+/// Correct calls that are rejected without one that is done between them, after which the load ends.
+const IN_VAIN_MAX: u64 = 1_000;
 
 const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'static str) -> Requirement {
     Requirement::own("csi-sanity's own rules, docs/load.md", id, level, when, expect)
@@ -92,6 +94,8 @@ pub(crate) struct Judge {
     /// Parts of the load that could not be made.
     lacking: Mutex<Vec<String>>,
     is_dead: AtomicBool,
+    /// Correct calls that were rejected since the last one that was done.
+    in_vain: AtomicU64,
 }
 
 impl Judge {
@@ -112,6 +116,7 @@ impl Judge {
 
     /// Takes in that a correct call was rejected each time.
     pub(crate) fn rejected(&self, cx: &Cx, rpc: Rpc, refused: &Refused, volume_id: &str) {
+        self.in_vain.fetch_add(1, Ordering::Relaxed);
         self.known.lock().insert((rpc.method, refused.code.into()));
         if !cx.target().has_done(rpc) {
             self.impossible.lock().entry(rpc.method).or_insert_with(|| refused.to_string());
@@ -156,6 +161,16 @@ impl Judge {
         self.is_dead.load(Ordering::Relaxed)
     }
 
+    /// Takes in that a call was done.
+    pub(crate) fn was_done(&self) {
+        self.in_vain.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns true if the driver rejects whatever is asked of it, so that more life cycles show nothing.
+    pub(crate) fn is_in_vain(&self) -> bool {
+        self.in_vain.load(Ordering::Relaxed) >= IN_VAIN_MAX
+    }
+
     /// Returns true if it is known that the driver rejects the RPC with this code again and again.
     pub(crate) fn is_known(&self, rpc: Rpc, code: Code) -> bool {
         self.known.lock().contains(&(rpc.method, code.into()))
@@ -190,6 +205,9 @@ impl Judge {
     /// Broken if nothing is wrong, but part of the load could not be made; skip if the load is one check among others, some of which judge
     /// what the driver does not do.
     pub(crate) fn conclude(&self, cx: &Cx, is_one_of_many: bool) -> CheckResult {
+        if self.is_in_vain() {
+            cx.note(format!("the load ended early: {IN_VAIN_MAX} correct calls in a row were rejected"));
+        }
         for ((rpc, answer), times) in &*self.given_up.lock() {
             let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
             cx.note(format!("{rpc} was given up {times}, after tries that ended with {answer}"));

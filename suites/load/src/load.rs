@@ -146,7 +146,7 @@ impl Load {
             (self.workload.volumes > 0).then(|| self.workload.volumes.into()),
             None,
         );
-        let times = self.fill(&mut keepers).await?;
+        let costs = self.fill(&mut keepers).await?;
         self.recorder.end();
         if self.ends.is_some() && self.judge.lacks_anything() {
             return self.judge.conclude(&self.cx, self.ends.is_some());
@@ -187,7 +187,7 @@ impl Load {
             self.recorder.end();
         }
         if self.ends.is_none() {
-            self.judge_times(results, times);
+            self.judge_times(results, costs);
         }
         self.judge.conclude(&self.cx, self.ends.is_some())
     }
@@ -276,7 +276,7 @@ impl Load {
         let end = begun + course.duration().unwrap_or(BURST_MAX);
         let end = self.ends.map_or(end, |ends| ends.min(end));
         tokio::time::sleep(offset).await;
-        while !self.judge.is_dead() {
+        while !self.judge.is_dead() && !self.judge.is_in_vain() {
             let number = self.workload.number(next.fetch_add(1, Ordering::Relaxed));
             let due = match course {
                 Course::Callers { .. } => Instant::now(),
@@ -355,7 +355,7 @@ impl Load {
     }
 
     /// Compares the measurements with the limits of the user, and looks for calls that become slower.
-    fn judge_times(&self, results: &Results, times: Vec<(usize, f64)>) {
+    fn judge_times(&self, results: &Results, costs: Vec<Cost>) {
         let mut findings = results.findings.lock();
         for threshold in &self.workload.thresholds {
             let Some((series, elapsed)) = self.recorder.whole(threshold.rpc()) else {
@@ -370,7 +370,7 @@ impl Load {
             }
             findings.thresholds.push(ThresholdEntry { threshold: threshold.to_string(), value, is_met });
         }
-        findings.cost = Cost::of_lists(times).into_iter().collect();
+        findings.cost = costs;
         findings.cost.iter().filter_map(Cost::violation).for_each(|slow| self.judge.blame(slow));
         for stage in self.recorder.stages() {
             for (rpc, series) in &stage.rpcs {

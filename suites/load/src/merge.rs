@@ -134,17 +134,19 @@ fn stage(parts: &[&StageEntry]) -> StageEntry {
         cycles_begun: sum(|stage| stage.cycles_begun),
         cycles_ended: sum(|stage| stage.cycles_ended),
         under_way: Vec::new(),
+        knee: None,
         slice_seconds,
         rpcs: rpcs.into_iter().map(whole).collect(),
     }
 }
 
-/// The times of lists that all parts have read: each list has the volumes of all.
+/// The times of lists that all parts have read: each list has the volumes of all. A part of a load does not know how many volumes there are
+/// when it makes other calls.
 fn cost(parts: &[&Report]) -> Vec<Cost> {
     let mut points: Vec<(usize, f64)> =
         parts.iter().flat_map(|part| &part.cost).flat_map(|cost| cost.points.iter().copied()).collect();
     points.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
-    Cost::of_lists(points).into_iter().collect()
+    Cost::new("ListVolumes", points).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -167,6 +169,7 @@ mod tests {
             cycles_begun: 2,
             cycles_ended: 1,
             under_way: Vec::new(),
+            knee: None,
             slice_seconds,
             rpcs: vec![RpcEntry::new("CreateVolume", &series, 4.0)],
         };

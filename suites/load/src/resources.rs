@@ -29,6 +29,8 @@ const ALONE_LOOKS_MIN: usize = 4;
 const ALONE_CYCLES_MIN: u64 = 12;
 const ALONE_CYCLES_MAX: u64 = 40;
 const ALONE_MAX: Duration = Duration::from_secs(60);
+/// Times that a malformed request is sent alone between two looks.
+const REQUEST_TIMES: u64 = 8;
 /// A clear growth with life cycles of one kind: several times the amount that may have other reasons.
 const ALONE_AMOUNT: f64 = 32.0;
 const ALONE_BYTES: f64 = (8 << 20) as f64;
@@ -170,11 +172,22 @@ impl Sampler {
         if found.is_empty() || self.gives_back(load, &found).await? {
             return Ok(Vec::new());
         }
-        for growth in &found {
+        let rejected = match cycle {
+            Cycle::Rejection => self.find_rejected(load, caller, &found).await,
+            _ => None,
+        };
+        for mut growth in found.iter().copied() {
+            let (mut each, mut calls) = (cycle.name().to_owned(), Vec::new());
+            if let Some((rejected, alone)) = &rejected
+                && alone.resource == growth.resource
+            {
+                growth = *alone;
+                each = format!("rejected {}", rejected.call);
+                calls.push(format!("{} → {}", rejected.call, rejected.answer));
+            }
             let violation = Violation::new(format!(
-                "the driver grows by {} for each {}",
+                "the driver grows by {} for each {each}",
                 growth.resource.amount(growth.per_round()),
-                cycle.name()
             ))
             .of(&LOAD_003)
             .expected("the resources are released, or level off")
@@ -185,6 +198,7 @@ impl Sampler {
                 growth.after,
                 growth.rounds
             ))
+            .transcript(calls)
             .damage(Damage::Leak);
             // Others may call the driver, too, and how much memory a collector of garbage keeps is known to itself alone.
             match load.cx.target().is_owned() && growth.resource != Resource::Memory {
@@ -193,6 +207,39 @@ impl Sampler {
             }
         }
         Ok(found.iter().map(|growth| growth.resource).collect())
+    }
+
+    /// Sends each malformed request alone, until one of them shows the growth of a resource twice. `None` if none does in time.
+    async fn find_rejected(
+        &self,
+        load: &Load,
+        caller: &Caller,
+        found: &[Growth],
+    ) -> Option<(Rejected, Growth)> {
+        let until = Instant::now() + ALONE_MAX;
+        for number in load.fleet.rejected() {
+            let mut samples = vec![self.look(0).await?];
+            let mut answer = None;
+            for times in 1..=2 {
+                for _ in 0..REQUEST_TIMES {
+                    answer = load.reject(caller, number).await;
+                    if answer.is_none() || Instant::now() >= until {
+                        break;
+                    }
+                }
+                samples.push(self.look(times * REQUEST_TIMES).await?);
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            let grown = found.iter().find_map(|growth| each_time(&samples, growth.resource));
+            if let (Some(answer), Some(growth)) = (answer, grown) {
+                let malformed = load.fleet.malformed(number);
+                let call = format!("{} {}", malformed.request.operation().method(), malformed.what);
+                return Some((Rejected { call, answer: answer.to_string() }, growth));
+            }
+        }
+        None
     }
 
     /// Returns true if the driver releases the resources once nothing more is asked of it.
@@ -206,6 +253,29 @@ impl Sampler {
         });
         Ok(shrunk.await?.is_some())
     }
+}
+
+/// A malformed call with which a resource grows.
+struct Rejected {
+    call: String,
+    answer: String,
+}
+
+/// The growth of a resource that has come between each two looks, with at least one in two calls.
+fn each_time(samples: &[Sample], resource: Resource) -> Option<Growth> {
+    // Memory and files grow in steps that have nothing to do with single calls.
+    if resource.is_bytes() {
+        return None;
+    }
+    let amounts: Vec<u64> = samples.iter().map(|sample| sample.usage.get(resource)).collect::<Option<_>>()?;
+    let grows = amounts.windows(2).all(|pair| pair[1] >= pair[0] + REQUEST_TIMES / 2);
+    let (first, last) = (samples.first()?, samples.last()?);
+    grows.then(|| Growth {
+        resource,
+        before: first.usage.get(resource).unwrap_or_default(),
+        after: last.usage.get(resource).unwrap_or_default(),
+        rounds: last.rounds - first.rounds,
+    })
 }
 
 /// The growth of each resource from the first look to the last one, and with each life cycle where it rises.

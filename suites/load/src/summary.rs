@@ -110,6 +110,13 @@ fn write_stage(text: &mut String, stage: &StageEntry, columns: &[Column], width:
         }
     }
     writeln!(text)?;
+    if let Some(knee) = stage.knee {
+        writeln!(
+            text,
+            "  the highest rate is {:.1}/s, with {} callers; from {} callers on ({:.1}/s), more of them mostly wait",
+            knee.highest_per_second, knee.callers_at_highest, knee.callers, knee.per_second
+        )?;
+    }
     write!(text, "  {:width$}", "")?;
     columns.iter().try_for_each(|(head, _)| write!(text, "{head:>COLUMN$}"))?;
     writeln!(text, "  errors")?;

@@ -31,6 +31,9 @@ const PRESETS: &[(&str, &str)] = &[
     ("snapshot-tree", include_str!("presets/snapshot-tree.yaml")),
     ("node-restart", include_str!("presets/node-restart.yaml")),
     ("rejections", include_str!("presets/rejections.yaml")),
+    ("breakpoint", include_str!("presets/breakpoint.yaml")),
+    ("1000-publications", include_str!("presets/1000-publications.yaml")),
+    ("100k-names", include_str!("presets/100k-names.yaml")),
 ];
 
 /// A load.

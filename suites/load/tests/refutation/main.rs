@@ -92,7 +92,12 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
     vec![
         ("create-volume-stalls", "smoke", stalling(), ["LOAD-005", "CreateVolume p99 < 1s"]),
         ("list-volumes-quadratic", "10k-volumes", many, ["LOAD-006", "ListVolumes grows with n^"]),
-        ("node-publish-refusal-keeps-file", "rejections", short(6), ["LOAD-003", "open file"]),
+        (
+            "node-publish-refusal-keeps-file",
+            "rejections",
+            short(6),
+            ["LOAD-003", "open file for each rejected NodePublishVolume with"],
+        ),
         ("delete-volume-keeps-file", "smoke", fast(8, 60.0), ["LOAD-003", "open file"]),
         ("controller-publish-hidden-limit", "256-on-a-node", short(3), ["LOAD-004", "after 200 volumes"]),
         ("create-volume-forgets-under-load", "attach-storm", short(3), ["LOAD-001", "not deleted"]),
@@ -109,6 +114,8 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
         ("node-unpublish-leaves-zombie", "attach-storm", short(6), ["LOAD-003", "zombie"]),
         ("controller-expand-leaves-file", "smoke", fast(8, 60.0), ["LOAD-003", "of the driver"]),
         ("one-lock-for-all-volumes", "attach-storm", short(3), ["LOAD-007", "waits for NodeStageVolume"]),
+        ("node-publish-ends", "1000-publications", Changes::default(), ["LOAD-002", "NodePublishVolume"]),
+        ("create-volume-names-run-out", "100k-names", Changes::default(), ["LOAD-002", "CreateVolume"]),
         ("rejections-keep-memory", "rejections", short(24), ["LOAD-003", "of memory"]),
     ]
 }
