@@ -19,7 +19,8 @@ use crate::cycle::{Caller, Cycle, Held};
 use crate::judge::LOAD_004;
 use crate::load::Load;
 use crate::recorder::Recorder;
-use crate::report::{Cost, milliseconds};
+use crate::report::milliseconds;
+use crate::scaling::Cost;
 use crate::workload::Workload;
 
 /// Volumes that cannot be created or published, after which creation stops.
@@ -28,7 +29,7 @@ const FAILURES_MAX: u32 = 16;
 const LISTED_MIN: u32 = 16;
 /// Times that each of these lists is read; the shortest time counts.
 const LISTED_TIMES: usize = 3;
-/// Life cycles of each kind whose calls are timed then, and the time after which no more of them begin.
+/// Life cycles of each kind whose calls are timed then, and the time after which none of them begins.
 const TIMED_TIMES: usize = 3;
 const TIMED_MAX: Duration = Duration::from_secs(5);
 /// Numbers of volumes from which on these times show how they grow.
@@ -290,7 +291,7 @@ impl Load {
         Ok(shortest)
     }
 
-    /// Makes a few life cycles of each kind while nothing else goes on, and returns the shortest time of each RPC, in milliseconds.
+    /// Makes a few life cycles of each kind one after another, and returns the shortest time of each RPC, in milliseconds.
     async fn time_calls(&self) -> CheckResult<BTreeMap<&'static str, f64>> {
         let recorder = Arc::new(Recorder::default());
         recorder.begin("timed", None, None);

@@ -14,6 +14,7 @@ pub mod merge;
 pub mod recorder;
 pub mod report;
 mod resources;
+pub mod scaling;
 mod summary;
 pub mod threshold;
 mod workers;

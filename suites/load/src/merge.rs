@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::recorder::Series;
-use crate::report::{Cost, Report, RpcEntry, StageEntry, ThresholdEntry};
+use crate::report::{Report, RpcEntry, StageEntry, ThresholdEntry};
+use crate::scaling::Cost;
 use crate::threshold::Threshold;
 
 /// The reasons why results cannot be merged.

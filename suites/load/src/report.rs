@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use csi_harness::prelude::*;
-use csi_harness::resources::trend::slope;
 use csi_harness::resources::usage::Resource;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::judge::LOAD_006;
 use crate::load::Results;
 use crate::recorder::{Series, Slice, StageRecord};
+use crate::scaling::{Cost, Knee};
 use crate::threshold::Time;
 
 /// The version of the form of the JSON report. It changes when a field changes its meaning or goes; fields may be added.
@@ -22,23 +22,8 @@ pub const VERSION: u32 = 1;
 /// Bytes of a report that is read.
 const REPORT_BYTES_MAX: u64 = 256 << 20;
 
-/// An exponent from which on the cost counts as more than proportional.
-const EXPONENT_MAX: f64 = 1.5;
 /// Times below this depend on the machine more than on the driver.
-const WORTH_A_WORD: Duration = Duration::from_millis(20);
-/// Times from which on a cost that has become so many times as high has a number.
-const WORTH_A_NUMBER: Duration = Duration::from_millis(2);
-const HAS_GROWN: f64 = 4.0;
-/// An exponent below which the cost counts as constant.
-const EXPONENT_MIN: f64 = 0.2;
-/// Time for which a number of callers has to be there, and life cycles that have to end meanwhile, so that their rate means something.
-const KNEE_SECONDS_MIN: f64 = 0.5;
-const KNEE_CYCLES_MIN: u64 = 5;
-/// Numbers of callers of which the rate is known, and how many times the lowest the highest one has to be.
-const KNEE_NUMBERS_MIN: usize = 5;
-const KNEE_CALLERS_TIMES: u64 = 4;
-/// The part of the highest rate from which on more callers mostly wait.
-const KNEE_OF_HIGHEST: f64 = 0.9;
+pub(crate) const WORTH_A_WORD: Duration = Duration::from_millis(20);
 /// Calls are slower if they take this many times as long at the end of a stage as at its beginning.
 const SLOWER: u32 = 4;
 /// Parts of a stage with calls, and calls in each of them, that this needs.
@@ -186,100 +171,6 @@ pub struct ThresholdEntry {
     pub is_met: bool,
 }
 
-/// The time that a call takes beside so many volumes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
-    /// The RPC; a list with all its pages.
-    pub rpc: String,
-    /// The power of the number of volumes with which the time grows; `null` if it is too short to say.
-    pub exponent: Option<f64>,
-    /// The number of volumes, and the time in milliseconds.
-    pub points: Vec<(usize, f64)>,
-}
-
-impl Cost {
-    /// The cost by calls, or lists, beside so many volumes, which took so many milliseconds.
-    pub(crate) fn new(rpc: &str, points: Vec<(usize, f64)>) -> Option<Cost> {
-        let (first, last) = (points.first()?.1, points.last()?.1);
-        let logs: Vec<(f64, f64)> =
-            points.iter().map(|(volumes, ms)| (((*volumes).max(1) as f64).ln(), ms.max(1e-3).ln())).collect();
-        // At first, most of the time goes into the call itself.
-        let large = &logs[logs.len().saturating_sub(4)..];
-        let has_grown = last >= milliseconds(WORTH_A_NUMBER) && last >= first * HAS_GROWN;
-        let exponent = (large.len() >= 3 && (last >= milliseconds(WORTH_A_WORD) || has_grown))
-            .then(|| slope(large).max(0.0));
-        Some(Cost { rpc: rpc.to_owned(), exponent, points })
-    }
-
-    /// The cost in words.
-    pub(crate) fn text(&self) -> String {
-        let (volumes, ms) = self.points.last().copied().unwrap_or_default();
-        let time = Time(Duration::from_secs_f64(ms / 1e3));
-        match self.exponent {
-            Some(exponent) if exponent >= EXPONENT_MIN => {
-                format!("{} grows with n^{exponent:.1}: {time} for {volumes} volumes", self.rpc)
-            }
-            _ => format!("{} takes {time} for {volumes} volumes", self.rpc),
-        }
-    }
-
-    pub(crate) fn violation(&self) -> Option<Violation> {
-        let last = self.points.last()?.1;
-        self.exponent.filter(|exponent| *exponent > EXPONENT_MAX && last >= milliseconds(WORTH_A_WORD))?;
-        let points =
-            self.points.iter().map(|(volumes, ms)| format!("{volumes}: {ms:.1} ms")).collect::<Vec<_>>();
-        Some(
-            Violation::new(format!("the time of {} grows more than the number of volumes", self.rpc))
-                .of(&LOAD_006)
-                .expected("time in proportion to the number of volumes")
-                .actual(format!("{} ({})", self.text(), points.join(", "))),
-        )
-    }
-}
-
-/// The rate of life cycles by the number of callers, as far as a stage with more and more callers shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Knee {
-    /// Callers from which on the rate hardly rises: most of what others add is waiting.
-    pub callers: u64,
-    /// Life cycles that ended in each second with so many callers.
-    pub per_second: f64,
-    /// Callers with which the rate was highest.
-    pub callers_at_highest: u64,
-    /// The highest rate.
-    pub highest_per_second: f64,
-}
-
-impl Knee {
-    /// Finds it by the number of life cycles under way, the seconds with so many, and how many ended in them. `None` if their number did
-    /// not rise enough to say.
-    pub(crate) fn of(under_way: &[(u64, f64, u64)]) -> Option<Knee> {
-        // Neighbouring numbers are joined until they were there for long enough: callers, seconds, life cycles that ended.
-        let mut joined: Vec<(u64, f64, u64)> = Vec::new();
-        for (callers, seconds, ended) in under_way.iter().copied().filter(|(callers, ..)| *callers > 0) {
-            match joined.last_mut().filter(|last| last.1 < KNEE_SECONDS_MIN || last.2 < KNEE_CYCLES_MIN) {
-                Some(last) => *last = (callers, last.1 + seconds, last.2 + ended),
-                None => joined.push((callers, seconds, ended)),
-            }
-        }
-        // The last ones may be too few.
-        joined.retain(|(_, seconds, ended)| *seconds >= KNEE_SECONDS_MIN && *ended >= KNEE_CYCLES_MIN);
-        let rate = |(_, seconds, ended): &(u64, f64, u64)| *ended as f64 / seconds;
-        let (first, last) = (joined.first()?, joined.last()?);
-        if joined.len() < KNEE_NUMBERS_MIN || last.0 < first.0 * KNEE_CALLERS_TIMES {
-            return None;
-        }
-        let highest = joined.iter().max_by(|one, other| rate(one).total_cmp(&rate(other)))?;
-        let knee = joined.iter().find(|one| rate(one) >= rate(highest) * KNEE_OF_HIGHEST)?;
-        Some(Knee {
-            callers: knee.0,
-            per_second: rate(knee),
-            callers_at_highest: highest.0,
-            highest_per_second: rate(highest),
-        })
-    }
-}
-
 /// The remark on an RPC whose calls become slower while the load stays the same.
 pub(crate) fn slower(stage: &StageRecord, rpc: &str, series: &Series) -> Option<Violation> {
     let medians = series.medians(CALLS_MIN);
@@ -338,7 +229,7 @@ fn stage_entry(stage: &StageRecord) -> StageEntry {
         cycles_due: stage.planned,
         cycles_begun: stage.begun,
         cycles_ended: stage.ended,
-        // How many callers there are says nothing where life cycles are due at a rate.
+        // Where life cycles are due at a rate, their number depends on the driver, too.
         knee: Knee::of(&under_way).filter(|_| stage.planned.is_none()),
         under_way,
         slice_seconds: stage.slice.as_secs_f64(),
@@ -488,37 +379,6 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn cost(time_us: impl Fn(u64) -> u64) -> Cost {
-        let points = [31, 62, 125, 250, 500, 1_000].map(|n| (n as usize, time_us(n) as f64 / 1e3));
-        Cost::new("ListVolumes", points.to_vec()).unwrap()
-    }
-
-    #[test]
-    fn only_a_cost_above_the_proportion_is_remarked_on() {
-        let quadratic = cost(|n| 300 + n * n / 5);
-        assert!(quadratic.text().starts_with("ListVolumes grows with n^2.0"), "{}", quadratic.text());
-        assert!(quadratic.violation().is_some());
-        assert_eq!(cost(|n| 500 + 40 * n).violation(), None);
-        let short = cost(|n| 500 + n * n / 200);
-        assert!(short.exponent > Some(1.0), "{short:?}");
-        assert_eq!(short.violation(), None, "5 ms depend on the machine");
-        assert_eq!(cost(|n| 300 + n / 2).exponent, None);
-        assert_eq!(cost(|_| 30_000).text(), "ListVolumes takes 30.0ms for 1000 volumes");
-        assert_eq!(Cost::new("ListVolumes", Vec::new()), None);
-    }
-
-    /// Each number of callers is there for a second, and no more than 40 life cycles end in one.
-    #[test]
-    fn callers_that_only_wait_begin_at_the_knee() {
-        let under_way = |callers: u64| (callers, 1.0, (callers * 10).min(40));
-        let all: Vec<_> = (0..=32).map(under_way).collect();
-        let knee = Knee::of(&all).unwrap();
-        assert_eq!((knee.callers, knee.per_second, knee.highest_per_second), (4, 40.0, 40.0));
-        assert_eq!(Knee::of(&all[..4]), None, "three callers say nothing of more");
-        let short: Vec<_> = all.iter().map(|(callers, _, ended)| (*callers, 0.01, *ended)).collect();
-        assert_eq!(Knee::of(&short), None);
-    }
 
     #[test]
     fn names_are_quoted_in_csv() {

@@ -177,11 +177,11 @@ impl Sampler {
             _ => None,
         };
         for mut growth in found.iter().copied() {
-            let (mut each, mut calls) = (cycle.name().to_owned(), Vec::new());
+            let (mut each, mut rounds, mut calls) = (cycle.name().to_owned(), "life cycles", Vec::new());
             if let Some((rejected, alone)) = &rejected
                 && alone.resource == growth.resource
             {
-                growth = *alone;
+                (growth, rounds) = (*alone, "calls");
                 each = format!("rejected {}", rejected.call);
                 calls.push(format!("{} → {}", rejected.call, rejected.answer));
             }
@@ -192,7 +192,7 @@ impl Sampler {
             .of(&LOAD_003)
             .expected("the resources are released, or level off")
             .actual(format!(
-                "{}: {} before, {} after {} life cycles",
+                "{}: {} before, {} after {} {rounds}",
                 growth.resource.name(false),
                 growth.before,
                 growth.after,
