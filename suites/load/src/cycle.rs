@@ -250,7 +250,17 @@ impl Load {
     }
 
     async fn attachment(&self, caller: &mut Caller) -> CheckResult {
-        let Some(mut held) = self.fleet.take_idle(&mut caller.rng) else { return Ok(()) };
+        match self.fleet.take_attachable(&mut caller.rng) {
+            Some(held) => self.attach(caller, held).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Attaches, stages and publishes a volume that stays, undoes that, and gives the volume back unless something went wrong with it.
+    ///
+    /// # Errors
+    /// Broken as for [`Load::cycle`].
+    pub(crate) async fn attach(&self, caller: &Caller, mut held: Held) -> CheckResult {
         if self.publish(caller, &mut held).await? {
             self.unpublish(caller, &mut held).await?;
         }

@@ -29,6 +29,8 @@ const FAILURES_MAX: u32 = 16;
 const LISTED_MIN: u32 = 16;
 /// Times that each of these lists is read; the shortest time counts.
 const LISTED_TIMES: usize = 3;
+/// Volumes that are attached now and then, unless there are more callers.
+const ATTACHABLE: usize = 64;
 /// Life cycles of each kind whose calls are timed then, and the time after which none of them begins.
 const TIMED_TIMES: usize = 3;
 const TIMED_MAX: Duration = Duration::from_secs(5);
@@ -56,6 +58,10 @@ pub(crate) struct Fleet {
     /// The number of volumes that the node names as its limit; 0 if it names none.
     max_volumes_per_node: i64,
     idle: Mutex<Vec<Held>>,
+    /// The volumes that are attached now and then, those under way apart.
+    attachable: Mutex<Vec<Held>>,
+    /// The largest number of them.
+    attachable_max: usize,
     published: Mutex<Vec<Held>>,
     /// Ids of all volumes that are held and of which nothing is in doubt.
     ids: Mutex<BTreeSet<String>>,
@@ -90,6 +96,11 @@ impl Fleet {
             node_id,
             max_volumes_per_node,
             idle: Mutex::default(),
+            attachable: Mutex::default(),
+            attachable_max: match workload.mix.contains_key(&Cycle::Attachment) {
+                true => ATTACHABLE.max(workload.callers as usize),
+                false => 0,
+            },
             published: Mutex::default(),
             ids: Mutex::default(),
             groups: AtomicBool::new(true),
@@ -111,15 +122,24 @@ impl Fleet {
         self.ids.lock().clone()
     }
 
-    /// A volume that no other life cycle uses until it is given back.
-    pub(crate) fn take_idle(&self, rng: &mut fastrand::Rng) -> Option<Held> {
-        let mut idle = self.idle.lock();
-        let number = (!idle.is_empty()).then(|| rng.usize(..idle.len()))?;
-        Some(idle.swap_remove(number))
+    /// A volume to attach, which no other life cycle uses until it is given back.
+    pub(crate) fn take_attachable(&self, rng: &mut fastrand::Rng) -> Option<Held> {
+        let mut attachable = self.attachable.lock();
+        let number = (!attachable.is_empty()).then(|| rng.usize(..attachable.len()))?;
+        Some(attachable.swap_remove(number))
     }
 
     pub(crate) fn give_back(&self, held: Held) {
-        self.idle.lock().push(held);
+        self.attachable.lock().push(held);
+    }
+
+    /// Takes in a volume that was created and is not published.
+    fn keep(&self, held: Held) {
+        let mut attachable = self.attachable.lock();
+        match attachable.len() < self.attachable_max {
+            true => attachable.push(held),
+            false => self.idle.lock().push(held),
+        }
     }
 
     /// A copy of what is known of a published volume.
@@ -134,7 +154,7 @@ impl Fleet {
 
     /// A copy of what is known of any volume that is there.
     pub(crate) fn any(&self, rng: &mut fastrand::Rng) -> Option<Held> {
-        let found = choose(&self.idle.lock(), rng);
+        let found = choose(&self.idle.lock(), rng).or_else(|| choose(&self.attachable.lock(), rng));
         found.or_else(|| self.published(rng))
     }
 
@@ -204,6 +224,9 @@ impl Load {
                 }
             }
         }
+        if self.ends.is_none() && !self.is_node_full(callers.len()) {
+            self.use_once(callers).await?;
+        }
         let (there, in_use) = (self.fleet.ids.lock().len(), self.fleet.published.lock().len());
         // Volumes of others may be on the node of a driver that is not tested for its limit.
         if in_use < room as usize && self.ends.is_none() {
@@ -244,8 +267,10 @@ impl Load {
                 continue;
             }
             self.fleet.ids.lock().insert(held.volume.volume.id.clone());
-            let place = if is_published { &self.fleet.published } else { &self.fleet.idle };
-            place.lock().push(held);
+            match is_published {
+                true => self.fleet.published.lock().push(held),
+                false => self.fleet.keep(held),
+            }
         }
         Ok(())
     }
@@ -291,6 +316,29 @@ impl Load {
         Ok(shortest)
     }
 
+    /// Returns true if the node has no room for so many more volumes than those that are published.
+    fn is_node_full(&self, more: usize) -> bool {
+        let in_use = self.fleet.published.lock().len() + more;
+        usize::try_from(self.fleet.max_volumes_per_node).is_ok_and(|limit| limit > 0 && in_use > limit)
+    }
+
+    /// Attaches each volume once that is to be attached now and then: its first use may take up storage for as long as it is there, which is
+    /// no leak.
+    async fn use_once(&self, callers: &[Caller]) -> CheckResult {
+        let unused = Mutex::new(std::mem::take(&mut *self.fleet.attachable.lock()));
+        let uses = callers.iter().map(|caller| async {
+            loop {
+                let held = unused.lock().pop();
+                match held {
+                    Some(held) if self.judge.is_dead() => self.fleet.give_back(held),
+                    Some(held) => self.attach(caller, held).await?,
+                    None => return Ok(()),
+                }
+            }
+        });
+        join_all(uses).await.into_iter().collect()
+    }
+
     /// Makes a few life cycles of each kind one after another, and returns the shortest time of each RPC, in milliseconds.
     async fn time_calls(&self) -> CheckResult<BTreeMap<&'static str, f64>> {
         let recorder = Arc::new(Recorder::default());
@@ -330,8 +378,8 @@ impl Load {
         if self.cx.target().capabilities().has(Capability::ListVolumes) && !self.judge.is_dead() {
             self.find_lost(&callers[0], &self.fleet.ids()).await?;
         }
-        let mut all: Vec<Held> = self.fleet.idle.lock().clone();
-        all.extend(self.fleet.published.lock().iter().cloned());
+        let places = [&self.fleet.idle, &self.fleet.attachable, &self.fleet.published];
+        let all: Vec<Held> = places.into_iter().flat_map(|place| place.lock().clone()).collect();
         let next = AtomicUsize::new(0);
         let looks = callers.iter().map(|caller| async {
             while !self.judge.is_dead()
@@ -350,7 +398,8 @@ impl Load {
     /// Broken if a path cannot be made.
     pub(crate) async fn clear(&self, callers: &[Caller]) -> CheckResult {
         let published = std::mem::take(&mut *self.fleet.published.lock());
-        let idle = std::mem::take(&mut *self.fleet.idle.lock());
+        let mut idle = std::mem::take(&mut *self.fleet.idle.lock());
+        idle.append(&mut self.fleet.attachable.lock());
         self.fleet.ids.lock().clear();
         let all: Vec<(Held, bool)> = published
             .into_iter()

@@ -89,7 +89,7 @@ impl Load {
         let mut looked_at = Vec::new();
         while !self.judge.is_dead()
             && Instant::now() < until
-            && let Some(mut held) = self.fleet.take_idle(&mut rng)
+            && let Some(mut held) = self.fleet.take_attachable(&mut rng)
         {
             let times = self.times_alone(first, &mut held).await?;
             let longest =
@@ -97,7 +97,7 @@ impl Load {
             let mut is_settled = held.is_doubtful;
             if let Some((step, long)) = longest.filter(|(_, long)| *long >= LONG_MIN)
                 && let Some(undo) = step.inverse()
-                && let Some(mut quick) = other.take().or_else(|| self.fleet.take_idle(&mut rng))
+                && let Some(mut quick) = other.take().or_else(|| self.fleet.take_attachable(&mut rng))
             {
                 is_settled |=
                     self.settle([first, second], [&mut held, &mut quick], [step, undo], long, until).await?;
