@@ -5,6 +5,7 @@ mod file;
 mod model;
 mod table;
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,10 @@ pub(crate) struct State {
     /// The used storage by zone. It is not stored, because it follows from the volumes.
     #[serde(skip)]
     allocated: Vec<i64>,
+    /// The ids of all volumes that were attached since they exist, so that those of a node are found without looking at each volume. It is
+    /// not stored, because it follows from the volumes.
+    #[serde(skip)]
+    once_attached: BTreeSet<String>,
 }
 
 impl State {
@@ -50,6 +55,7 @@ impl State {
             groups: Table::default(),
             leaving: Vec::new(),
             allocated: Vec::new(),
+            once_attached: BTreeSet::new(),
         }
     }
 
@@ -65,8 +71,8 @@ impl State {
         hash(&[u64::from(self.nonce), self.ids])
     }
 
-    /// Recalculates the used storage for this number of zones. A volume of a zone that no longer exists counts in the
-    /// first one.
+    /// Derives from the volumes all that is not stored, for this number of zones. A volume of a zone that no longer exists counts in the first
+    /// one.
     pub(crate) fn recount(&mut self, zones: usize) {
         self.allocated = vec![0; zones.max(1)];
         for volume in self.volumes.values_mut() {
@@ -74,7 +80,24 @@ impl State {
                 volume.zone = 0;
             }
             self.allocated[volume.zone] += volume.capacity_bytes;
+            if !volume.attachments.is_empty() {
+                self.once_attached.insert(volume.id.clone());
+            }
         }
+    }
+
+    /// Attaches a volume to a node, unless it is attached there already.
+    pub(crate) fn attach(&mut self, volume_id: &str, node_id: &str, attachment: Attachment) {
+        if let Some(volume) = self.volumes.get_mut(volume_id) {
+            volume.attachments.entry(node_id.to_owned()).or_insert(attachment);
+            self.once_attached.insert(volume_id.to_owned());
+        }
+    }
+
+    /// The volumes that are attached to a node.
+    pub(crate) fn attached_to(&self, node_id: &str) -> impl Iterator<Item = &Volume> {
+        let volumes = self.once_attached.iter().filter_map(|id| self.volumes.get(id));
+        volumes.filter(move |volume| volume.attachments.contains_key(node_id))
     }
 
     /// The staging and target paths of all volumes, on all nodes.
@@ -110,6 +133,7 @@ impl State {
 
     pub(crate) fn remove_volume(&mut self, id: &str) -> Option<Volume> {
         let volume = self.volumes.remove(id)?;
+        self.once_attached.remove(id);
         if let Some(allocated) = self.allocated.get_mut(volume.zone) {
             *allocated -= volume.capacity_bytes;
         }

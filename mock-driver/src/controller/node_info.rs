@@ -16,7 +16,6 @@ pub(crate) async fn controller_get_node_info(
     let node = driver.node(id).ok_or_else(|| Status::not_found(format!("node {id} does not exist")))?;
     let v1::NodeGetInfoResponse { max_volumes_per_node, accessible_topology, .. } = node::info(driver, node);
     let state = driver.state();
-    let attached = state.volumes.values().filter(|volume| volume.attachments.contains_key(id));
-    let published_volume_ids = attached.map(|volume| volume.id.clone()).collect();
+    let published_volume_ids = state.attached_to(id).map(|volume| volume.id.clone()).collect();
     Ok(v1::ControllerGetNodeInfoResponse { accessible_topology, max_volumes_per_node, published_volume_ids })
 }

@@ -31,10 +31,8 @@ pub(crate) async fn controller_publish_volume(
             return check_same(present, &wanted);
         }
         check_new(driver, state, volume, node, &wanted)?;
-        if let Some(volume) = state.volumes.get_mut(&request.volume_id)
-            && !driver.has(Defect::ControllerPublishNotRecorded)
-        {
-            volume.attachments.insert(node.id.clone(), wanted);
+        if !driver.has(Defect::ControllerPublishNotRecorded) {
+            state.attach(&request.volume_id, &node.id, wanted);
         }
         Ok(())
     });
@@ -103,8 +101,8 @@ fn check_new(
     let limit = limit.saturating_sub(u32::from(driver.has(Defect::ControllerPublishLimitComesEarly)));
     let is_late = limit > 0 && driver.has(Defect::ControllerPublishLimitComesLate);
     let limit = limit.saturating_add(u32::from(is_late));
-    let attached = state.volumes.values().filter(|other| other.attachments.contains_key(&node.id));
-    if limit > 0 && attached.count() >= limit as usize && !driver.has(Defect::ControllerPublishIgnoresLimit) {
+    let is_full = limit > 0 && state.attached_to(&node.id).count() >= limit as usize;
+    if is_full && !driver.has(Defect::ControllerPublishIgnoresLimit) {
         let message = format!("node {} holds {limit} volumes, which is its limit", node.id);
         return Err(Status::resource_exhausted(message));
     }

@@ -66,12 +66,9 @@ pub(super) fn after_rejected_controller_publish(
         let others = state.volumes.values_mut().filter(|volume| volume.id != original.volume_id);
         others.for_each(|volume| volume.attachments.clear());
     }
-    if driver.has(Defect::ControllerPublishRefusalAttaches)
-        && let Some(volume) = state.volumes.get_mut(&original.volume_id)
-    {
-        let node = driver.this_node().id.clone();
+    if driver.has(Defect::ControllerPublishRefusalAttaches) {
         let attachment = Attachment { usage: some_usage(), readonly: original.readonly };
-        volume.attachments.entry(node).or_insert(attachment);
+        state.attach(&original.volume_id, &driver.this_node().id, attachment);
     }
 }
 
