@@ -194,9 +194,12 @@ pub struct CallLog {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The calls by their numbers, which grow.
-    calls: VecDeque<(u64, CallRecord)>,
-    next: u64,
+    /// The first calls, which are always kept.
+    first: Vec<CallRecord>,
+    /// The latest calls. Those between are dropped where they take too much room.
+    latest: VecDeque<CallRecord>,
+    /// The number of all calls, which count from 0.
+    sent: u64,
     bytes: usize,
     silence: Option<Silence>,
     blamed: Vec<Violation>,
@@ -299,10 +302,13 @@ impl CallLog {
             outcome: Answer::Unknown(NoAnswer::CheckEnded),
         };
         let mut inner = self.lock();
-        let number = inner.next;
-        inner.next += 1;
+        let number = inner.sent;
+        inner.sent += 1;
         inner.bytes += call.bytes();
-        inner.calls.push_back((number, call));
+        match inner.first.len() < CALLS_FIRST {
+            true => inner.first.push(call),
+            false => inner.latest.push_back(call),
+        }
         inner.make_room();
         Ticket(number)
     }
@@ -313,9 +319,7 @@ impl CallLog {
         Ticket(number): Ticket,
         look: impl FnOnce(&CallRecord) -> T,
     ) -> Option<T> {
-        let inner = self.lock();
-        let (_, call) = inner.calls.iter().rev().find(|(other, _)| *other == number)?;
-        Some(look(call))
+        self.lock().find(number).map(|call| look(call))
     }
 
     /// Notes how a call ended.
@@ -338,8 +342,7 @@ impl CallLog {
             | Answer::Ok(_)
             | Answer::Refused(_) => {}
         }
-        let Ok(at) = inner.calls.binary_search_by_key(&number, |(number, _)| *number) else { return };
-        let call = &mut inner.calls[at].1;
+        let Some(call) = inner.find(number) else { return };
         let before = call.bytes();
         call.duration = now.saturating_sub(call.sent_after);
         call.outcome = outcome;
@@ -353,8 +356,8 @@ impl CallLog {
         let now = self.started.elapsed();
         let mut inner = self.lock();
         // Earlier calls have ended or were given up, because a worker makes one call at a time.
-        let under_way =
-            inner.calls.iter_mut().rev().map(|(_, call)| call).filter(|call| call.worker == worker);
+        let Inner { first, latest, .. } = &mut *inner;
+        let under_way = first.iter_mut().chain(latest).rev().filter(|call| call.worker == worker);
         for call in under_way.take_while(|call| matches!(call.outcome, Answer::Unknown(NoAnswer::CheckEnded)))
         {
             call.duration = now.saturating_sub(call.sent_after);
@@ -376,13 +379,13 @@ impl CallLog {
     pub(crate) fn take(&self) -> Recorded {
         let now = self.started.elapsed();
         let mut inner = std::mem::take(&mut *self.lock());
-        for (_, call) in &mut inner.calls {
+        for call in inner.first.iter_mut().chain(&mut inner.latest) {
             if matches!(call.outcome, Answer::Unknown(NoAnswer::CheckEnded)) {
                 call.duration = now.saturating_sub(call.sent_after);
             }
         }
-        let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
-        let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
+        let calls: Vec<CallRecord> = inner.first.into_iter().chain(inner.latest).collect();
+        let calls_dropped = usize::try_from(inner.sent).unwrap_or(usize::MAX) - calls.len();
         let spent = self.clock.spent();
         let Inner { blamed, warnings, notes, tried, cut_short, incidents, .. } = inner;
         Recorded { calls, calls_dropped, blamed, warnings, notes, tried, cut_short, incidents, spent }
@@ -396,10 +399,20 @@ impl CallLog {
 impl Inner {
     fn make_room(&mut self) {
         while self.bytes > CALLS_BYTES_MAX
-            && let Some((_, lost)) = self.calls.remove(CALLS_FIRST)
+            && let Some(lost) = self.latest.pop_front()
         {
             self.bytes -= lost.bytes();
         }
+    }
+
+    /// A call that is still kept, by its number.
+    fn find(&mut self, number: u64) -> Option<&mut CallRecord> {
+        let number = usize::try_from(number).ok()?;
+        if number < self.first.len() {
+            return self.first.get_mut(number);
+        }
+        let before_latest = usize::try_from(self.sent).ok()?.checked_sub(self.latest.len())?;
+        self.latest.get_mut(number.checked_sub(before_latest)?)
     }
 }
 
