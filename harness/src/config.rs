@@ -23,6 +23,8 @@ use crate::text::suggest::did_you_mean;
 
 /// Longest time that can be set: 24 hours.
 const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
+/// The longest time for a check and for what it has made: a load may take 30 days, and longer to create and delete its volumes.
+const LONGEST_LOAD_MS: u64 = 60 * LONGEST_MS;
 /// The first size of volumes tried, in bytes: any file system fits into it, and xfs only just.
 const SMALL_BYTES: i64 = 320 << 20;
 /// The same of volumes for block access, into which no file system has to fit: drivers copy them byte by byte.
@@ -697,17 +699,25 @@ impl TimeLimits {
                 "time-limits: rpc-ms: {rpc:?} is not an RPC; write for example CreateVolume"
             ));
         }
-        let all = [self.dial_ms, self.call_ms, self.check_ms, self.undo_ms, self.alive_ms, self.stall_ms];
-        if all
-            .iter()
-            .chain(&self.settle_ms)
-            .chain(&self.restart_ms)
-            .chain(self.rpc_ms.values())
-            .any(|ms| *ms == 0 || *ms > LONGEST_MS)
+        let limits = [
+            ("dial-ms", Some(self.dial_ms), LONGEST_MS),
+            ("call-ms", Some(self.call_ms), LONGEST_MS),
+            ("check-ms", Some(self.check_ms), LONGEST_LOAD_MS),
+            ("undo-ms", Some(self.undo_ms), LONGEST_LOAD_MS),
+            ("settle-ms", self.settle_ms, LONGEST_MS),
+            ("restart-ms", self.restart_ms, LONGEST_MS),
+            ("alive-ms", Some(self.alive_ms), LONGEST_MS),
+            ("stall-ms", Some(self.stall_ms), LONGEST_MS),
+        ];
+        let of_rpcs = self.rpc_ms.iter().map(|(rpc, ms)| (rpc.as_str(), Some(*ms), LONGEST_MS));
+        match limits.into_iter().chain(of_rpcs).find(|(_, ms, max)| ms.is_some_and(|ms| ms == 0 || ms > *max))
         {
-            return Err("time-limits must lie between 1 ms and 24 hours".to_owned());
+            Some((key, ms, max)) => Err(format!(
+                "time-limits: {key}: {} is out of range; allowed are 1 to {max} milliseconds",
+                ms.unwrap_or_default()
+            )),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -982,7 +992,9 @@ mod tests {
             ("volume-size-bytes: -1", "volume-size-bytes"),
             ("expand-size-bytes: 1", "expand-size-bytes"),
             ("secrets: {MakeVolume: {a: b}}", "MakeVolume"),
-            ("time-limits: {call-ms: 0}", "time-limits"),
+            ("time-limits: {call-ms: 0}", "time-limits: call-ms: 0"),
+            ("time-limits: {call-ms: 86400001}", "call-ms"),
+            ("time-limits: {undo-ms: 5184000001}", "undo-ms"),
             ("time-limits: {rpc-ms: {Sleep: 5}}", "Sleep"),
             ("effort: {cases: 0}", "cases"),
             ("effort: {budget-ms: 0}", "budgets"),

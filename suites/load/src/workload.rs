@@ -18,7 +18,8 @@ const STAGES_MAX: usize = 100;
 /// Life cycles for each second.
 const RATE_MAX: f64 = 100_000.0;
 const BURST_MAX: u64 = 1_000_000;
-const STAGE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
+const DAYS_MAX: u64 = 30;
+const STAGE_MAX: Duration = Duration::from_secs(DAYS_MAX * 24 * 3_600);
 
 /// The presets: names, and files.
 const PRESETS: &[(&str, &str)] = &[
@@ -369,6 +370,9 @@ impl Workload {
         if self.stages.is_empty() || self.stages.len() > STAGES_MAX {
             return Err(format!("stages: there have to be 1 to {STAGES_MAX}"));
         }
+        if self.duration() > STAGE_MAX {
+            return Err(format!("stages: together they take longer than {DAYS_MAX} days"));
+        }
         if self.mix.values().all(|share| *share == 0) {
             return Err("mix: at least one life cycle needs a share above 0".to_owned());
         }
@@ -502,6 +506,7 @@ mod tests {
             ("volume: 1", "statistics: 1", "published is 0"),
             ("volume: 1", "attachment: 1", "for each of 2 callers"),
             ("volume: 1", "volume: 0", "mix"),
+            ("hold: 5s", "{hold: 400h}\n- {hold: 400h}", "longer than 30 days"),
         ] {
             let error = parsed(&right.replace(from, to)).unwrap_err();
             assert!(error.contains(expected), "{to}: {error}");
