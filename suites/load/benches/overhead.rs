@@ -26,6 +26,7 @@ use csi_proto::v1::identity_client::IdentityClient;
 use csi_proto::v1::identity_server::{Identity, IdentityServer};
 use csi_proto::{Endpoint, Listener, Rpc, dial, v1};
 use hdrhistogram::Histogram;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
@@ -206,29 +207,42 @@ impl Pace {
         Pace { rate: None, length }
     }
 
-    /// Waits until a call of one of the callers is due. Returns false if the time is over.
-    async fn next(self, begun: Instant, caller: usize, number: u64) -> bool {
-        if let Some(rate) = self.rate {
-            let number = number * CALLERS as u64 + caller as u64;
-            let due = begun + Duration::from_secs_f64(number as f64 / rate as f64);
-            tokio::time::sleep_until(due.into()).await;
-        }
-        begun.elapsed() < self.length
+    /// Gives a permit for each call when it is due. A thread does so, since the timers of the runtime have steps of a millisecond, in each of
+    /// which several calls would be due at once.
+    fn permits(self) -> Arc<Semaphore> {
+        let permits = Arc::new(Semaphore::new(0));
+        let (Some(rate), given) = (self.rate, permits.clone()) else {
+            permits.add_permits(Semaphore::MAX_PERMITS);
+            return permits;
+        };
+        let begun = Instant::now();
+        std::thread::spawn(move || {
+            for number in 1.. {
+                let due = Duration::from_secs_f64(number as f64 / rate as f64);
+                if due > self.length {
+                    break;
+                }
+                std::thread::sleep(due.saturating_sub(begun.elapsed()));
+                given.add_permits(1);
+            }
+            given.close();
+        });
+        permits
     }
 }
 
 async fn plainly(socket: &Path, pace: Pace) -> Result<Measured, Failure> {
     let client = IdentityClient::new(dial(&Endpoint::Unix(socket.to_owned()), START_MAX).await?);
     let times = Arc::new(Times::new()?);
-    let (begun, before) = (Instant::now(), processor_time());
+    let (end, before, permits) = (Instant::now() + pace.length, processor_time(), pace.permits());
     let mut callers = JoinSet::new();
-    for caller in 0..CALLERS {
-        let (mut client, times) = (client.clone(), times.clone());
+    for _ in 0..CALLERS {
+        let (mut client, times, permits) = (client.clone(), times.clone(), permits.clone());
         callers.spawn(async move {
-            for number in 0.. {
-                if !pace.next(begun, caller, number).await {
-                    break;
-                }
+            while Instant::now() < end
+                && let Ok(permit) = permits.acquire().await
+            {
+                permit.forget();
                 let sent = Instant::now();
                 if client.probe(v1::ProbeRequest {}).await.is_ok() {
                     times.add(sent.elapsed());
@@ -243,16 +257,16 @@ async fn plainly(socket: &Path, pace: Pace) -> Result<Measured, Failure> {
 async fn through_the_harness(socket: &Path, pace: Pace) -> Result<Measured, Failure> {
     let cx = harness(socket, pace.length * 2).await?;
     let times = Arc::new(Times::new()?);
-    let (begun, before) = (Instant::now(), processor_time());
+    let (end, before, permits) = (Instant::now() + pace.length, processor_time(), pace.permits());
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
-        let observer: Arc<dyn CallObserver> = times.clone();
+        let (observer, permits): (Arc<dyn CallObserver>, _) = (times.clone(), permits.clone());
         let cx = cx.worker(caller).observed_by(observer);
         callers.spawn(async move {
-            for number in 0.. {
-                if !pace.next(begun, caller, number).await {
-                    break;
-                }
+            while Instant::now() < end
+                && let Ok(permit) = permits.acquire().await
+            {
+                permit.forget();
                 // The observer has its end.
                 drop(cx.call(v1::ProbeRequest {}).once().await);
             }

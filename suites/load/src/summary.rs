@@ -6,6 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 
 use crate::report::{GrowthEntry, Report, RpcEntry, StageEntry};
+use crate::scaling::Knee;
 use crate::threshold::Time;
 
 const BOLD: Style = Style::new().bold();
@@ -110,12 +111,12 @@ fn write_stage(text: &mut String, stage: &StageEntry, columns: &[Column], width:
         }
     }
     writeln!(text)?;
-    if let Some(knee) = stage.knee {
-        writeln!(
-            text,
-            "  the highest rate is {:.1}/s, with {} callers; from {} callers on ({:.1}/s), more of them mostly wait",
-            knee.highest_per_second, knee.callers_at_highest, knee.callers, knee.per_second
-        )?;
+    if let Some(Knee { callers, per_second, callers_at_highest, highest_per_second }) = stage.knee {
+        write!(text, "  the highest rate is {highest_per_second:.1}/s, with {callers_at_highest} callers; ")?;
+        match callers == callers_at_highest {
+            true => writeln!(text, "more of them mostly wait")?,
+            false => writeln!(text, "from {callers} on ({per_second:.1}/s), more of them mostly wait")?,
+        }
     }
     write!(text, "  {:width$}", "")?;
     columns.iter().try_for_each(|(head, _)| write!(text, "{head:>COLUMN$}"))?;
@@ -200,5 +201,11 @@ mod tests {
             ["", "resources of the driver under constant load", "  8 open files → 11 open files"]
         );
         assert_eq!(live(&Results::default().report("smoke")), "");
+
+        let knee = Knee { callers: 4, per_second: 91.0, callers_at_highest: 9, highest_per_second: 100.0 };
+        report.stages[1].knee = Some(knee);
+        let line =
+            "\n  the highest rate is 100.0/s, with 9 callers; from 4 on (91.0/s), more of them mostly wait\n";
+        assert!(summary(&report).contains(line), "{}", summary(&report));
     }
 }
