@@ -229,7 +229,7 @@ fn stage_entry(stage: &StageRecord) -> StageEntry {
         cycles_due: stage.planned,
         cycles_begun: stage.begun,
         cycles_ended: stage.ended,
-        // Where life cycles are due at a rate, their number depends on the driver, too.
+        // At a rate, a driver that is slow has more life cycles under way, so that their number says nothing about callers.
         knee: Knee::of(&under_way).filter(|_| stage.planned.is_none()),
         under_way,
         slice_seconds: stage.slice.as_secs_f64(),
