@@ -1,7 +1,66 @@
 //! Selects the part of the matrix of checks and drivers that a run tries: a small one every day, a shard of the whole
 //! matrix at night.
 
+use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use csi_harness::checks::shard::Shard;
+use libtest_mimic::{Arguments, Trial};
+
+/// Of the rows that the daily sample does not need for a check, it takes one in so many.
+const ONE_IN: usize = 6;
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+
+/// A trial that proves checks on one wrong driver.
+#[derive(Debug)]
+pub struct Row {
+    /// The checks that have to find what is wrong, or the rules where one check has many.
+    pub proves: Vec<String>,
+    /// The trial.
+    pub trial: Trial,
+}
+
+/// Returns the trials of all rows, of which those outside the daily sample are ignored, as libtest has it. The sample
+/// proves each check at least once. It depends on the day, or on `SEED`, so that another part is tried tomorrow.
+///
+/// Nothing is ignored with a filter, with `--include-ignored`, or with the environment variables MATRIX or UPDATE.
+#[expect(clippy::print_stderr, reason = "a sample shows how it is repeated")]
+pub fn sampled(arguments: &Arguments, rows: Vec<Row>) -> Vec<Trial> {
+    let is_whole = arguments.filter.is_some() || part().is_some() || std::env::var_os("UPDATE").is_some();
+    if is_whole || arguments.include_ignored {
+        return rows.into_iter().map(|row| row.trial).collect();
+    }
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(day);
+    let is_tried = sample(&rows, seed);
+    if !arguments.list {
+        let tried = is_tried.iter().filter(|is_tried| **is_tried).count();
+        eprintln!(
+            "{tried} of {} rows: SEED={seed} repeats this sample, --include-ignored tries all",
+            rows.len()
+        );
+    }
+    let trials = rows.into_iter().zip(is_tried);
+    trials.map(|(row, is_tried)| row.trial.with_ignored_flag(!is_tried)).collect()
+}
+
+/// Returns for each row whether it is in the sample.
+fn sample(rows: &[Row], seed: u64) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    fastrand::Rng::with_seed(seed).shuffle(&mut order);
+    let mut proven = BTreeSet::new();
+    let mut is_tried = vec![false; rows.len()];
+    for (place, row) in order.into_iter().enumerate() {
+        let proven_before = proven.len();
+        proven.extend(&rows[row].proves);
+        is_tried[row] = proven.len() > proven_before || place % ONE_IN == 0;
+    }
+    is_tried
+}
+
+/// Returns the number of days since 1970, in UTC.
+fn day() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / SECONDS_PER_DAY)
+}
 
 /// Returns the shard that `MATRIX` names, such as `MATRIX=2/4` for the second quarter of the whole matrix, or `None`
 /// for the daily selection.
@@ -29,4 +88,42 @@ pub(crate) fn distribute<T: Copy + PartialEq + ToString>(
     let others: Vec<T> = all.iter().filter(|one| !alone.contains(one)).copied().collect();
     let shared = |first: usize| others.iter().skip(first).step_by(drivers).copied().collect();
     alone.iter().map(|one| vec![*one]).chain((0..drivers).map(shared)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(number: usize) -> Vec<Row> {
+        let row = |number: usize| Row {
+            proves: vec![format!("check-{}", number % 7), format!("check-{}", number % 11)],
+            trial: Trial::test(format!("{number}"), || Ok(())),
+        };
+        (0..number).map(row).collect()
+    }
+
+    #[test]
+    fn a_sample_proves_each_check_and_leaves_rows_out() {
+        let rows = rows(200);
+        for seed in 0..50 {
+            let is_tried = sample(&rows, seed);
+            let tried: Vec<&Row> =
+                rows.iter().zip(&is_tried).filter(|(_, tried)| **tried).map(|(row, _)| row).collect();
+            let proven: BTreeSet<&String> = tried.iter().flat_map(|row| &row.proves).collect();
+            assert_eq!(proven.len(), 11, "seed {seed}");
+            assert!(tried.len() < rows.len() / 3, "seed {seed}: {}", tried.len());
+        }
+    }
+
+    #[test]
+    fn every_row_is_in_the_sample_of_some_day() {
+        let rows = rows(200);
+        let mut is_ever_tried = vec![false; rows.len()];
+        for seed in 0..100 {
+            for (ever, tried) in is_ever_tried.iter_mut().zip(sample(&rows, seed)) {
+                *ever |= tried;
+            }
+        }
+        assert!(is_ever_tried.into_iter().all(|ever| ever));
+    }
 }

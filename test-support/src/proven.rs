@@ -13,8 +13,9 @@ use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_harness::spec::requirements::req;
 use csi_proto::lock::Mutex;
-use libtest_mimic::Failed;
+use libtest_mimic::{Arguments, Failed};
 
+use crate::matrix::{Row, sampled};
 use crate::run::Run;
 
 /// Times that a defect is tried if a check misses it whose result depends on time. Every other check has to find it the first time.
@@ -36,17 +37,17 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// A trial for each defect that a check names. With UPDATE set, the trials write the file anew; with MATRIX set, they compare it.
-    pub fn trials(self) -> Vec<libtest_mimic::Trial> {
+    /// A trial for each defect that a check names, of which the daily sample is tried. With UPDATE set, the trials write the file anew;
+    /// with MATRIX set, they compare it.
+    pub fn trials(self, arguments: &Arguments) -> Vec<libtest_mimic::Trial> {
         let (matrix, rows) = (Arc::new(self), Rows::default());
         let named = Defect::ALL.iter().filter(|defect| !matrix.refuted(**defect).is_empty());
-        let trials = named.map(|defect| {
-            let (matrix, rows) = (matrix.clone(), rows.clone());
-            libtest_mimic::Trial::test(format!("defect/{}", defect.id()), move || {
-                matrix.is_found(&rows, *defect)
-            })
-        });
-        trials.collect()
+        let row = |defect: &'static Defect| {
+            let (proves, matrix, rows) = (matrix.refuted(*defect), matrix.clone(), rows.clone());
+            let test = move || matrix.is_found(&rows, *defect);
+            Row { proves, trial: libtest_mimic::Trial::test(format!("defect/{}", defect.id()), test) }
+        };
+        sampled(arguments, named.map(row).collect())
     }
 
     /// The checks that name a defect.

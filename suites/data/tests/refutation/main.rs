@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         let name = format!("killed-before-a-change/{}", defect.map_or("right", Defect::id));
         trials.push(libtest_mimic::Trial::test(name, move || is_killed_before_a_change(defect)));
     }
-    trials.extend(matrix().trials());
+    trials.extend(matrix().trials(&arguments));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

@@ -11,8 +11,9 @@ use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_proto::lock::Mutex;
 use csi_suite_faults::SUITE;
+use csi_test_support::matrix::{Row, sampled};
 use csi_test_support::run::{Run, outcomes};
-use libtest_mimic::Failed;
+use libtest_mimic::{Arguments, Failed};
 
 use crate::bench::{self, Played, Tries};
 
@@ -92,13 +93,16 @@ const SHOWN_BY: &[(&str, &str)] = &[
 /// The rows seen so far, by mistake.
 type Rows = Arc<Mutex<BTreeMap<&'static str, String>>>;
 
-pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
+pub(crate) fn trials(arguments: &Arguments) -> Vec<libtest_mimic::Trial> {
     let rows = Rows::default();
-    let mistakes = SHOWN_BY.iter().map(|(id, fault)| {
-        let rows = rows.clone();
-        libtest_mimic::Trial::test(format!("mistake/{id}"), move || is_found(&rows, id, fault))
-    });
-    mistakes.chain([libtest_mimic::Trial::test("names-agree", names_agree)]).collect()
+    let row = |(id, fault): &(&'static str, &'static str)| {
+        let (id, fault, rows) = (*id, *fault, rows.clone());
+        let test = move || is_found(&rows, id, fault);
+        Row { proves: refuted(id), trial: libtest_mimic::Trial::test(format!("mistake/{id}"), test) }
+    };
+    let mut trials = sampled(arguments, SHOWN_BY.iter().map(row).collect());
+    trials.push(libtest_mimic::Trial::test("names-agree", names_agree));
+    trials
 }
 
 /// Each mistake is named by a check, and shown by a fault.

@@ -51,8 +51,8 @@ fn main() -> ExitCode {
     }
     trials.push(libtest_mimic::Trial::test("a-failure-shows-a-time-line", a_failure_shows_a_time_line));
     trials.extend(frozen::trials());
-    trials.extend(matrix().trials());
-    trials.extend(matrix_of_nodes().trials());
+    trials.extend(matrix().trials(&arguments));
+    trials.extend(matrix_of_nodes().trials(&arguments));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

@@ -16,9 +16,9 @@ use csi_harness::run::refutation::{Trial, by_its_rules, is_of_preview};
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Capability, Defect};
 use csi_proto::lock::Mutex;
-use csi_test_support::matrix;
+use csi_test_support::matrix::{self, Row, sampled};
 use csi_test_support::run::Run;
-use libtest_mimic::Failed;
+use libtest_mimic::{Arguments, Failed};
 
 use crate::bench::{self, everything_on, everything_set, lacks, lacks_for_rules, registry};
 
@@ -36,21 +36,21 @@ type Lines = BTreeSet<(String, String)>;
 /// The rows so far, by defect.
 type Rows = Arc<Mutex<BTreeMap<&'static str, String>>>;
 
-pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
+pub(crate) fn trials(arguments: &Arguments) -> Vec<libtest_mimic::Trial> {
     let rows = Rows::default();
     let part = matrix::part();
     // The slowest trials come first.
     let slow = [Defect::CreateVolumeCrashesAfterWork];
     let others = defects().filter(|defect| !slow.contains(defect));
-    let mut trials: Vec<libtest_mimic::Trial> = slow
-        .into_iter()
-        .chain(others)
-        .filter(|defect| part.is_none_or(|part| part.has(defect.id())))
-        .map(|defect| {
-            let rows = rows.clone();
-            libtest_mimic::Trial::test(format!("defect/{defect}"), move || is_found(&rows, defect))
-        })
-        .collect();
+    let all = slow.into_iter().chain(others);
+    let here = all.filter(|defect| part.is_none_or(|part| part.has(defect.id())));
+    let row = |defect: Defect| {
+        let (proves, rows) =
+            (refuted_by(defect.id()).map(|check| check.id.to_string()).collect(), rows.clone());
+        let test = move || is_found(&rows, defect);
+        Row { proves, trial: libtest_mimic::Trial::test(format!("defect/{defect}"), test) }
+    };
+    let mut trials = sampled(arguments, here.map(row).collect());
     trials.push(libtest_mimic::Trial::test("defects/exist", names_exist));
     trials
         .push(libtest_mimic::Trial::test("defects/the-rejected-name-is-marked", the_rejected_name_is_marked));

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     // The slowest trials come first.
     let mut trials = quirks::trials();
-    trials.extend(defects::trials());
+    trials.extend(defects::trials(&arguments));
     trials.extend(healthy::trials());
     trials.extend(capabilities::trials());
     trials.extend(profiles::trials());

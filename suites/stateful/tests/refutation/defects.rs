@@ -12,9 +12,10 @@ use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_mock_driver::Defect;
 use csi_proto::lock::Mutex;
+use csi_test_support::matrix::{Row, sampled};
 use csi_test_support::mock::{self, everything_set};
 use csi_test_support::run::check_rules;
-use libtest_mimic::Failed;
+use libtest_mimic::{Arguments, Failed};
 
 use crate::{growth, plays_of, registry};
 
@@ -34,7 +35,7 @@ const HEADER: &str = "\
 
 type Rows = Arc<Mutex<BTreeMap<String, String>>>;
 
-pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
+pub(crate) fn trials(arguments: &Arguments) -> Vec<libtest_mimic::Trial> {
     let rows = Rows::default();
     let pairs: Vec<(CheckRef, &'static str)> = registry()
         .check_refs()
@@ -42,13 +43,13 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
         // The tests of the data suite try those that show on true mounts, on the reference driver.
         .filter(|(_, defect)| !defect.starts_with("hostpath/"))
         .collect();
-    let trial = |(check, defect): (CheckRef, &'static str)| {
-        let rows = rows.clone();
-        libtest_mimic::Trial::test(format!("defect/{defect}/{}", check.id), move || {
-            is_found(&rows, &check, defect)
-        })
+    let row = |(check, defect): (CheckRef, &'static str)| {
+        let (id, rows) = (check.id.to_string(), rows.clone());
+        let title = format!("defect/{defect}/{id}");
+        let test = move || is_found(&rows, &check, defect);
+        Row { proves: vec![id], trial: libtest_mimic::Trial::test(title, test) }
     };
-    pairs.into_iter().map(trial).collect()
+    sampled(arguments, pairs.into_iter().map(row).collect())
 }
 
 fn updates() -> bool {

@@ -34,9 +34,9 @@ fn main() -> ExitCode {
     // Some defects crash the mock driver; the run reports that.
     std::panic::set_hook(Box::new(|_| {}));
     let mut trials = quirks::trials(registry, &little());
-    trials.extend(defects::trials());
+    trials.extend(defects::trials(&arguments));
     trials.extend(growth::trials());
-    trials.extend(pairs::trials());
+    trials.extend(pairs::trials(&arguments));
     trials.extend(minimal::trials());
     trials.extend(elsewhere::trials());
     trials.extend(leftovers::trials());

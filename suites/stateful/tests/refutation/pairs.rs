@@ -10,9 +10,10 @@ use csi_harness::config::{Config, Effort};
 use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_mock_driver::Defect;
 use csi_proto::lock::Mutex;
+use csi_test_support::matrix::{Row, sampled};
 use csi_test_support::mock::{self, everything_set};
 use csi_test_support::run::outcomes;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::{plays_of, registry};
 
@@ -46,16 +47,16 @@ impl Pair {
     }
 }
 
-pub(crate) fn trials() -> Vec<Trial> {
+pub(crate) fn trials(arguments: &Arguments) -> Vec<Trial> {
     let rows = Rows::default();
     let pairs = PAIRS.lines().filter(|line| !line.starts_with('#')).map(Pair::of);
-    let trial = |pair: Pair| {
+    let row = |pair: Pair| {
         let rows = rows.clone();
-        Trial::test(format!("pair/{}/{}/{}", pair.shallow, pair.grave, pair.check), move || {
-            is_found_behind(&rows, pair)
-        })
+        let title = format!("pair/{}/{}/{}", pair.shallow, pair.grave, pair.check);
+        let test = move || is_found_behind(&rows, pair);
+        Row { proves: vec![pair.check.to_owned()], trial: Trial::test(title, test) }
     };
-    pairs.map(trial).collect()
+    sampled(arguments, pairs.map(row).collect())
 }
 
 fn is_found_behind(rows: &Rows, pair: Pair) -> Result<(), Failed> {

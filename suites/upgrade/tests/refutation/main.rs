@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         "without-a-way-back-one-check-runs",
         without_a_way_back_one_check_runs,
     ));
-    trials.extend(matrix().trials());
+    trials.extend(matrix().trials(&arguments));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
