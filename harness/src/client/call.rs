@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use csi_proto::{MESSAGE_BYTES_MAX, Rpc, Transport, hidden};
 use http::uri::PathAndQuery;
@@ -56,36 +56,49 @@ pub(crate) struct Exchange<'a> {
     pub(crate) check: Option<&'a str>,
 }
 
+/// How a call ended, and when.
+pub(crate) struct Ended {
+    pub(crate) answer: Answer<Received>,
+    /// The moment at which the answer had arrived, or was no longer waited for. The answer is judged after that, which is no time of the driver.
+    pub(crate) at: Instant,
+}
+
 impl Exchange<'_> {
     /// Sends the request and waits for the one message that answers it.
-    pub(crate) async fn unary(self, form: Form) -> Answer<Received> {
+    pub(crate) async fn unary(self, form: Form) -> Ended {
         let wire = self.wire();
         let ended = self.patience.wait(self.rpc, self.limit, wire.unary()).await;
+        let at = Instant::now();
         let whole = |bytes| formed(Received { messages: vec![bytes], is_whole: true }, form);
-        self.judge(&wire.code, ended.map(|ended| ended.and_then(whole)))
+        Ended { answer: self.judge(&wire.code, ended.map(|ended| ended.and_then(whole))), at }
     }
 
     /// Sends the request and reads this many messages of the response stream. The rest is cut off.
-    pub(crate) async fn streaming(self, form: Form, messages_max: usize) -> Answer<Received> {
+    pub(crate) async fn streaming(self, form: Form, messages_max: usize) -> Ended {
         let wire = self.wire();
         let mut read = Received { messages: Vec::new(), is_whole: false };
         let ended = self.patience.wait(self.rpc, self.limit, wire.streaming(messages_max, &mut read)).await;
+        let at = Instant::now();
         let after_messages = read.messages.len();
         let ended = ended.map(|ended| formed(read, form).and_then(|read| ended.map(|()| read)));
-        match self.judge(&wire.code, ended) {
+        let answer = match self.judge(&wire.code, ended) {
             Answer::Refused(refused) => Answer::Refused(Refused { after_messages, ..refused }),
             other => other,
-        }
+        };
+        Ended { answer, at }
     }
 
     /// Sends the request, whether or not it is one, and hands on the response, or the first of several, unread; it is empty where there is
     /// none. What such a call is answered says nothing of the rules that hold for every reply.
-    pub(crate) async fn unread(self) -> Answer<Received> {
-        match self.patience.wait(self.rpc, self.limit, self.wire().first()).await {
+    pub(crate) async fn unread(self) -> Ended {
+        let ended = self.patience.wait(self.rpc, self.limit, self.wire().first()).await;
+        let at = Instant::now();
+        let answer = match ended {
             Ok(Ok(first)) => Answer::Ok(Received { messages: vec![first], is_whole: true }),
             Ok(Err(status)) => no_answer(&status, self.limit).unwrap_or_else(|| refused(&status)),
             Err(waited) => Answer::Unknown(NoAnswer::Timeout(waited)),
-        }
+        };
+        Ended { answer, at }
     }
 
     fn wire(&self) -> Wire<'_> {

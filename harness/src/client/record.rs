@@ -322,9 +322,9 @@ impl CallLog {
         self.lock().find(number).map(|call| look(call))
     }
 
-    /// Notes how a call ended.
-    pub(crate) fn ended(&self, Ticket(number): Ticket, outcome: Answer<Message>) {
-        let now = self.started.elapsed();
+    /// Notes how and when a call ended.
+    pub(crate) fn ended(&self, Ticket(number): Ticket, at: Instant, outcome: Answer<Message>) {
+        let ended_after = at.saturating_duration_since(self.started);
         let mut inner = self.lock();
         match &outcome {
             Answer::Unknown(NoAnswer::Broken(_)) => inner.silence = Some(Silence::ConnectionBroke),
@@ -344,7 +344,7 @@ impl CallLog {
         }
         let Some(call) = inner.find(number) else { return };
         let before = call.bytes();
-        call.duration = now.saturating_sub(call.sent_after);
+        call.duration = ended_after.saturating_sub(call.sent_after);
         call.outcome = outcome;
         let grown = call.bytes() - before;
         inner.bytes += grown;
@@ -470,7 +470,7 @@ mod tests {
             message: String::new(),
             after_messages: 0,
         };
-        log.ended(ticket, Answer::Refused(refused));
+        log.ended(ticket, Instant::now(), Answer::Refused(refused));
         let recorded = log.take();
         let firsts = [0, CALLS_FIRST - 1].map(|at| name(&recorded.calls[at]));
         assert_eq!(firsts, ["0", "99"]);

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tonic::async_trait;
 
 use crate::client::answer::{Answer, NoAnswer, Received, Streamed};
-use crate::client::call::{self, Exchange, Form};
+use crate::client::call::{self, Ended, Exchange, Form};
 use crate::client::patience::{Patience, Pauses, Settles, Waiting};
 use crate::client::record::{CallLog, Caller, Message, Ticket};
 use crate::client::reply::Reply;
@@ -436,11 +436,11 @@ impl Session {
                 Ok(sent) => sent,
                 Err(why) => return Reply::new(rpc, Answer::Unknown(why), self.log.clone()),
             };
-            let answer = match sent.limit.is_zero() {
-                true => Answer::Unknown(NoAnswer::CheckEnded),
-                false => self.exchanged(service, rpc, request, reading, sent.limit).await.map(Arc::new),
+            let Ended { answer, at } = match sent.limit.is_zero() {
+                true => Ended { answer: Answer::Unknown(NoAnswer::CheckEnded), at: Instant::now() },
+                false => self.exchanged(service, rpc, request, reading, sent.limit).await,
             };
-            let answer = match answer {
+            let answer = match answer.map(Arc::new) {
                 Answer::Unknown(NoAnswer::Broken(_)) if self.target.reconnected_since(sent.breaks) => {
                     Answer::Unknown(NoAnswer::DisconnectedByTest)
                 }
@@ -448,7 +448,7 @@ impl Session {
             };
             let streams = matches!(reading, Reading::Stream(..));
             let kept = answer.as_ref().map(|received| Message::response(rpc, received, streams));
-            self.ended(&sent, kept).await;
+            self.ended(&sent, at, kept).await;
             Reply::new(rpc, answer, self.log.clone())
         })
     }
@@ -460,7 +460,7 @@ impl Session {
         request: Vec<u8>,
         reading: Reading,
         limit: Duration,
-    ) -> Answer<Received> {
+    ) -> Ended {
         let target = &self.target;
         let transport = target.transport(self.node, service);
         let (patience, response_rules) = (&target.patience, &target.response_rules);
@@ -505,9 +505,9 @@ impl Session {
         Ok(Sent { rpc, ticket, at: Instant::now(), whole, limit, breaks: self.target.breaks() })
     }
 
-    /// Notes how it ended.
-    async fn ended(&self, sent: &Sent, answer: Answer<Message>) {
-        let (rpc, took) = (sent.rpc, sent.at.elapsed());
+    /// Notes how and when it ended.
+    async fn ended(&self, sent: &Sent, at: Instant, answer: Answer<Message>) {
+        let (rpc, took) = (sent.rpc, at.saturating_duration_since(sent.at));
         if matches!(answer, Answer::Unknown(NoAnswer::Timeout(_))) && sent.limit == sent.whole {
             self.patience().kept_silent(rpc);
         }
@@ -519,7 +519,7 @@ impl Session {
         if let Some(observer) = &self.observer {
             observer.ended(rpc, &answer.as_ref().map(drop), took);
         }
-        self.log.ended(sent.ticket, answer);
+        self.log.ended(sent.ticket, at, answer);
         if let Some(probe) = &self.probe {
             probe.after(&self.log, sent.ticket).await;
         }

@@ -83,6 +83,8 @@ pub struct Target {
     logbook: Option<Arc<Logbook>>,
     /// Decided once, when a run begins.
     ownership: OnceLock<Ownership>,
+    /// The free loop devices that were read-only when the run began; not set for a driver that uses no devices of this machine.
+    pub(crate) read_only_loops: OnceLock<BTreeSet<String>>,
     /// The directory in which the driver was seen to keep its files.
     directory: OnceLock<PathBuf>,
     /// The states with which it did not start any more.
@@ -409,6 +411,7 @@ impl Target {
             breaks: AtomicU64::new(0),
             logbook: None,
             ownership: OnceLock::new(),
+            read_only_loops: OnceLock::new(),
             directory: OnceLock::new(),
             ruined: Arc::default(),
             config,
@@ -647,7 +650,7 @@ impl Target {
                     response_rules: &self.response_rules,
                     check: None,
                 };
-                let answer = ask.unary(call::form::<v1::GetPluginInfoResponse>).await;
+                let answer = ask.unary(call::form::<v1::GetPluginInfoResponse>).await.answer;
                 !matches!(answer, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)))
             };
             for peer in self.nodes.iter().map(|node| &node.peer).chain(&self.controller) {

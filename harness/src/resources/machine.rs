@@ -50,22 +50,19 @@ fn read_only_loops_in(devices: &Path) -> BTreeSet<String> {
         let is_loop = device.file_name().as_encoded_bytes().starts_with(b"loop");
         let reads_one = |flag: String| flag.trim() == "1";
         is_loop
-            && !device.path().join("loop/backing_file").exists()
             && fs::read_to_string(device.path().join("ro")).is_ok_and(reads_one)
+            && !device.path().join("loop/backing_file").exists()
     });
     left.map(|device| format!("/dev/{}", device.file_name().to_string_lossy())).collect()
 }
 
 /// States which free loop devices were read-only before the run, which does not change them: it does not know whose they are.
-pub(crate) fn warn_of_read_only_loops() -> Option<String> {
-    let left: Vec<String> = read_only_loops().into_iter().collect();
-    (!left.is_empty()).then(|| {
-        format!(
-            "loop devices that are free and still read-only: {0}. An earlier run or driver has set that (BLKROSET), and a driver that gets one of them \
-             cannot format it (\"Operation not permitted\"). To clear it: blockdev --setrw {0}",
-            left.join(" ")
-        )
-    })
+pub(crate) fn describe_read_only_loops(left: &BTreeSet<String>) -> String {
+    let left = left.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+    format!(
+        "loop devices that are free and still read-only: {left}. An earlier run or driver has set that (BLKROSET), and a driver that gets one of \
+         them cannot format it (\"Operation not permitted\"). To clear it: blockdev --setrw {left}"
+    )
 }
 
 /// Makes free loop devices writable again that were not read-only before. Says which ones those are, but not who left them so: all programs

@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use csi_proto::Service;
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
@@ -118,7 +119,6 @@ async fn run_and_undo(
     let session = session.probed_by(rules.probe.clone());
     let cx = Cx::new(session, planned.access, planned.number, rules.seed);
     let ends = target.driver().map(Driver::ends);
-    let read_only_before = machine::read_only_loops();
 
     let ended = match unmet(&planned, &target) {
         Some(reason) => Err(Stop::Skip(reason)),
@@ -139,7 +139,6 @@ async fn run_and_undo(
         _ => cx.still_mounted().await,
     };
     cx.release_leases().await;
-    let cleared = machine::clear_read_only_loops(&read_only_before);
     target.stages.end(&label);
     let silence = log.silence();
     let Recorded {
@@ -156,7 +155,12 @@ async fn run_and_undo(
     incidents.extend(target.driver().map(|driver| driver.history_since(log.started())).unwrap_or_default());
     incidents.sort();
 
-    notes.extend(cleared);
+    // A machine may have thousands of these devices, and only calls to a node change one.
+    if calls.iter().any(|call| call.rpc.service == Service::Node)
+        && let Some(before) = target.read_only_loops.get()
+    {
+        notes.extend(machine::clear_read_only_loops(before));
+    }
     let keeps_from_passing = !cx.tolerates_leftovers() && still_mounted.is_none();
     let leftover = leftovers.first().filter(|_| keeps_from_passing).cloned();
     let mut evidence = Evidence { ended, blamed, warnings, notes, still_mounted, leftover };

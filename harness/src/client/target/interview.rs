@@ -208,7 +208,7 @@ impl<'a> Interview<'a> {
                 response_rules: &self.response_rules,
                 check: None,
             };
-            match ask.unary(call::form::<Q::Response>).await {
+            match ask.unary(call::form::<Q::Response>).await.answer {
                 Answer::Refused(refused)
                     if effect::is_not_now(rpc.method, refused.code) && pauses.taken < TRIES_MAX =>
                 {

@@ -21,9 +21,11 @@ impl Runner<'_> {
         let target = self.target.clone();
         if let Some(node) = target.nodes().first()
             && node.shares_mounts().await
-            && let Some(left) = machine::warn_of_read_only_loops()
         {
-            self.dispatcher.emit(&Event::Remark(&left));
+            let left = target.read_only_loops.get_or_init(machine::read_only_loops);
+            if !left.is_empty() {
+                self.dispatcher.emit(&Event::Remark(&machine::describe_read_only_loops(left)));
+            }
         }
         self.before = self.take_inventory().await;
         for access in target.config().access_types.clone() {
