@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use csi_harness::checks::shard::Shard;
 use libtest_mimic::{Arguments, Trial};
 
-/// Of the rows that the daily sample does not need for a check, it takes one in so many.
+/// The daily sample takes every row that it needs for a check, and one in so many of the others.
 const ONE_IN: usize = 6;
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
@@ -24,13 +24,19 @@ pub struct Row {
 /// proves each check at least once. It depends on the day, or on `SEED`, so that another part is tried tomorrow.
 ///
 /// Nothing is ignored with a filter, with `--include-ignored`, or with the environment variables MATRIX or UPDATE.
+///
+/// # Panics
+/// Panics if `SEED` is no number.
 #[expect(clippy::print_stderr, reason = "a sample shows how it is repeated")]
 pub fn sampled(arguments: &Arguments, rows: Vec<Row>) -> Vec<Trial> {
     let is_whole = arguments.filter.is_some() || part().is_some() || std::env::var_os("UPDATE").is_some();
     if is_whole || arguments.include_ignored {
         return rows.into_iter().map(|row| row.trial).collect();
     }
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(day);
+    let seed = match std::env::var("SEED") {
+        Ok(text) => text.parse().unwrap_or_else(|problem| panic!("SEED={text}: {problem}")),
+        Err(_) => day(),
+    };
     let is_tried = sample(&rows, seed);
     if !arguments.list {
         let tried = is_tried.iter().filter(|is_tried| **is_tried).count();

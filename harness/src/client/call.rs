@@ -56,7 +56,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) check: Option<&'a str>,
 }
 
-/// How a call ended, and when.
+/// The end of a call.
 pub(crate) struct Ended {
     pub(crate) answer: Answer<Received>,
     /// The moment at which the answer had arrived, or was no longer waited for. The answer is judged after that, which is no time of the driver.
