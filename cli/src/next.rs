@@ -4,9 +4,9 @@ use csi_harness::results::outcome::{Summary, Verdict};
 
 use crate::repeat::Repeat;
 
-/// What is known before the run of what may follow it.
+/// The facts for this advice that are known before the run.
 pub(crate) struct Next {
-    /// Whether the driver is the one that is built in, with no defect that was asked for.
+    /// True if the built-in driver is tested, without a defect.
     pub(crate) is_first: bool,
     /// The command, with the flags that another run of it shares.
     pub(crate) again: String,

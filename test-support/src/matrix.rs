@@ -16,7 +16,6 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 pub struct Row {
     /// The checks that have to find what is wrong, or the rules where one check has many.
     pub proves: Vec<String>,
-    /// The trial.
     pub trial: Trial,
 }
 

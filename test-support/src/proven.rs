@@ -24,7 +24,6 @@ const PLAYS_MAX: u32 = 2;
 /// The checks of a suite, the defects of the reference driver, and the file that says which check finds which defect.
 #[derive(Debug)]
 pub struct Matrix {
-    /// The suite.
     pub suite: Suite,
     /// The file.
     pub path: PathBuf,

@@ -171,7 +171,7 @@ impl Workload {
         Workload::spawn(target, volume, new_run(), 0, true).await
     }
 
-    /// Goes on to write to a volume, which is published at another path now, behind the last record of a workload that has ended.
+    /// Starts a workload that continues an ended one: it writes behind the last record. The volume may be published at another path now.
     ///
     /// # Errors
     /// As for [`Workload::start`].

@@ -51,7 +51,7 @@ impl Takes {
     }
 }
 
-/// What becomes of a flag.
+/// The translation of a flag.
 #[derive(Clone, Copy, Debug)]
 pub enum Means {
     /// It is this flag of ours, with the same value.

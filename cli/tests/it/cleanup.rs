@@ -215,7 +215,7 @@ fn sockets_of_the_driver_that_is_built_in_are_removed() {
     assert!(place.is_empty(), "{:?}", std::fs::read_dir(place.0.path()).unwrap().collect::<Vec<_>>());
 }
 
-/// Whether a process is there and has not ended; nobody may have looked at its end yet.
+/// Returns true if a process runs. One that has ended and was not waited for yet is a zombie, and does not run.
 fn runs(process: i32) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("stat"));
     test_kill_process(Pid::from_raw(process).unwrap()).is_ok()

@@ -66,7 +66,7 @@ impl Shard {
 
     /// Derives the seed of this part from the seed of the run: parts that try at random must not make equal tries.
     pub fn seed(self, seed: u64) -> u64 {
-        // Short enough to be typed again.
+        // A user may have to type it.
         number(&[&seed.to_string(), &self.to_string()]) >> 32
     }
 }

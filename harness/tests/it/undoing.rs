@@ -379,7 +379,7 @@ check! {
 }
 
 check! {
-    /// Meets the same.
+    /// Stages another volume of that driver, and sees that the mount stays.
     FORGETS_IT_AGAIN {
         id: "undoing/forgets-it-again",
         title: "leaves the mount of another staged volume, and asks for it to be unstaged",

@@ -282,7 +282,6 @@ pub(crate) struct Made {
     pub(crate) inode: u64,
 }
 
-/// A snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Snapshot {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{ALL, Disrupted, Disruption};
 
-/// The suffix of the name.
+/// It follows the name of a disruption in a key, such as `killed-after-us`.
 const UNIT: &str = "-after-us";
 
 impl Serialize for Disrupted {

@@ -30,7 +30,7 @@ const NEXT_WAS_HERE: &str = "next-version";
 const STARTING: &str = "starting";
 /// It is there once the next version has met the version before.
 const HAS_MET: &str = "has-met-other-version";
-/// The records of the driver, and those that are being converted.
+/// The file with the records of the driver, and the file into which the next version converts them.
 const RECORDS: &str = "state.redb";
 const HALF_CONVERTED: &str = "state.redb.converted";
 /// The directories with data.

@@ -22,11 +22,9 @@ const LINE_STYLES: [&str; LINES_MAX] = ["line a", "line b", "line c", "line d", 
 pub struct ChartSection {
     /// The anchor of the section.
     pub id: &'static str,
-    /// Its heading.
     pub heading: String,
     /// A sentence that says how to read it.
     pub explanation: String,
-    /// Its charts.
     pub charts: Vec<Chart>,
 }
 
@@ -35,7 +33,6 @@ pub struct ChartSection {
 pub enum Chart {
     /// Cells that are the darker, the more they stand for.
     HeatMap {
-        /// The title.
         title: String,
         /// The number of columns.
         columns: usize,
@@ -48,7 +45,6 @@ pub enum Chart {
     },
     /// Lines, each with its name.
     Lines {
-        /// The title.
         title: String,
         /// The horizontal axis.
         x: Axis,
@@ -57,13 +53,10 @@ pub enum Chart {
         /// Names and points.
         lines: Vec<(String, Vec<(f64, f64)>)>,
     },
-    /// A table.
     Table {
-        /// The title.
         title: String,
         /// The heads of the columns; the first one names the rows.
         columns: Vec<&'static str>,
-        /// The rows.
         rows: Vec<Vec<String>>,
     },
 }

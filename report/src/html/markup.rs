@@ -50,7 +50,6 @@ impl Html {
         self.0.push_str(">\n");
     }
 
-    /// A text.
     pub(crate) fn text(&mut self, text: &str) {
         escape(&mut self.0, text);
     }

@@ -26,8 +26,8 @@ const FILL_BYTES: u64 = 64 << 20;
 const MOST_PERCENT: u64 = 110;
 
 check! {
-    /// What is mounted otherwise works until somebody needs what was asked for: a database that runs on another file system than it
-    /// was tested on, or a second pod that writes elsewhere. Looked at after every NodePublishVolume of the run.
+    /// A mount with other properties works until somebody needs the requested ones: a database that runs on another file system than it was
+    /// tested on, or a second pod that writes elsewhere. Every NodePublishVolume of the run is looked at.
     AS_ASKED {
         id: "data/mounts/as-asked",
         title: "a mount has the requested file system, options and device",

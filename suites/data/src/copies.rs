@@ -142,7 +142,8 @@ check! {
 }
 
 check! {
-    /// The same where XFS is not what the configuration asks for. Whoever does not have it may refuse, on the way to it.
+    /// Volumes are asked for with XFS here, whatever the configuration asks for: a copy has the UUID of its source, and XFS refuses to mount
+    /// one beside the other. A driver without XFS may reject any call on the way.
     XFS_BESIDE {
         id: "data/copies/xfs-beside-source",
         title: "a copy with XFS can be used on the node where its source is in use",

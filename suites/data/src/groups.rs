@@ -24,8 +24,8 @@ const STRADDLED: u32 = 3;
 const TRIES_MAX: u32 = 8;
 
 check! {
-    /// What a database writes to its log before its data has to be in the snapshot of the log if the data is in the other one.
-    /// A workload writes a number to the first volume, waits until that is durable, then the next one to the second, and so on
+    /// A database writes to its log before it writes its data: if the snapshot of the data has a write, the snapshot of the log has to have
+    /// it as well. A workload writes a number to the first volume, waits until that is durable, then the next one to the second, and so on
     /// while the group snapshot is taken.
     ONE_MOMENT {
         id: "data/group-snapshots/one-moment",

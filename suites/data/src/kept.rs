@@ -57,7 +57,7 @@ check! {
 }
 
 check! {
-    /// Two volumes of one pod, or of two.
+    /// Volumes that share a back end, a directory or a device must not share their data.
     APART {
         id: "data/kept/apart-from-others",
         title: "two volumes that are published at the same time hold what was written to each",
@@ -80,9 +80,9 @@ check! {
 }
 
 check! {
-    /// A driver that remembers names as deleted, or whose back end does so for a while, may answer OK and delete nothing when a name
-    /// is used again: the next workload then reads what the one before it wrote. So the name is used and given back before
-    /// anything is written. Parameters that say that the data of deleted volumes are kept explain the same, and so this only warns.
+    /// A driver that remembers names as deleted, or whose back end does so for a while, may answer OK and delete nothing when a name is
+    /// used again: the next workload then reads what the one before it wrote. So the name is used and given back before anything is
+    /// written. Parameters that say that the data of deleted volumes are kept could explain it as well, so this only warns.
     GONE {
         id: "data/kept/not-by-name",
         title: "a volume made under the name of a deleted one holds nothing of it",

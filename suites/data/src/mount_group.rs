@@ -18,8 +18,8 @@ const GROUP: u32 = 61_234;
 const GROUP_READS_AND_WRITES: u32 = 0o060;
 
 check! {
-    /// What a driver advertises so, kubelet leaves to it: nobody else gives the files to the group of the pod. Some file systems
-    /// have an option for that; of others, the directory or what is made in it belongs to the group.
+    /// Kubelet leaves the group of the files to a driver that advertises VOLUME_MOUNT_GROUP, and no other program sets it. Some file
+    /// systems have an option for that; on others, the directory or new files in it belong to the group.
     HONOURED {
         id: "data/mount-group/honoured",
         title: "files created in a volume published with volume_mount_group belong to that group",

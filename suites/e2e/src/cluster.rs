@@ -205,7 +205,6 @@ pub enum Feature {
     SnapshotMetadata,
     /// Snapshots that can only be used in some topologies.
     SnapshotTopology,
-    /// Group snapshots.
     GroupSnapshots,
     /// VolumeAttributesClasses.
     AttributesClasses,

@@ -48,7 +48,6 @@ impl Budget {
 /// A request with one error.
 #[derive(Clone, Debug)]
 pub struct Mutation {
-    /// The request.
     pub request: Request,
     /// The error, as in "volume_id = …".
     pub change: String,

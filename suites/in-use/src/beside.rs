@@ -133,7 +133,6 @@ impl InUse {
         Path::new(&self.volume.target_path)
     }
 
-    /// The workload.
     pub fn workload(&self) -> &ObservedWorkload {
         &self.workload
     }

@@ -10,7 +10,6 @@ use crate::judge::{LOAD_001, LOAD_002};
 use crate::load::{Results, run};
 use crate::workload::{Changes, Workload};
 
-/// The preset.
 const PRESET: &str = "smoke";
 /// The length of all stages but the burst, with the usual `--budget`.
 const LENGTH_MS: u32 = 5_000;

@@ -203,7 +203,6 @@ impl Series {
 /// A stage, as far as it has come.
 #[derive(Clone, Debug)]
 pub struct StageRecord {
-    /// Its name.
     pub name: String,
     /// Life cycles that were due, where that does not depend on the driver.
     pub planned: Option<u64>,

@@ -129,12 +129,12 @@ grows! {
         Cycle::Reject(&[CreateVolume, DeleteVolume]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME], refuted_by ["create-volume-refusal-keeps-memory", "create-volume-keeps-rejected-names"],
         duplicate_of "growth/looks";
-    /// The same of a snapshot.
+    /// A backup that cannot be made is tried again and again, for days.
     REFUSED_SNAPSHOTS = "growth/refused-snapshots", "a driver needs no more resources with each snapshot that it refuses to make",
         Cycle::Reject(&[CreateSnapshot, DeleteSnapshot]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT], refuted_by ["create-snapshot-refusal-keeps-thread"],
         duplicate_of "growth/looks";
-    /// The same of an attachment.
+    /// An attachment that cannot be made is tried again for as long as the pod is there.
     REFUSED_ATTACHMENTS = "growth/refused-attachments", "a driver needs no more resources with each volume that it refuses to attach",
         Cycle::Reject(&[ControllerPublishVolume]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE], refuted_by ["controller-publish-refusal-keeps-socket"],
@@ -144,7 +144,7 @@ grows! {
         Cycle::Reject(&[NodeStageVolume]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, NODE, STAGE_UNSTAGE_VOLUME], refuted_by ["node-stage-refusal-leaves-zombie"],
         duplicate_of "growth/looks";
-    /// The same of a publication.
+    /// Kubelet repeats a rejected publication for as long as the pod is there.
     REFUSED_PUBLICATIONS = "growth/refused-publications", "a driver needs no more resources with each volume that it refuses to publish",
         Cycle::Reject(&[NodePublishVolume]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, NODE], refuted_by ["node-publish-refusal-keeps-file"], duplicate_of "growth/looks";

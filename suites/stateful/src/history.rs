@@ -49,7 +49,6 @@ pub struct History {
 pub struct Entry {
     /// The worker that made it.
     pub worker: u16,
-    /// The call.
     pub call: Call,
     /// The end of the call.
     pub answer: Answer<Response>,

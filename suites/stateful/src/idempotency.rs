@@ -61,7 +61,7 @@ check! {
 }
 
 check! {
-    /// What was done before may come again at any later time, and what was not done may be undone.
+    /// A call that was done may be repeated at any later time, and a call that was not done may be undone.
     EVERY_POINT {
         id: "idempotency/every-call-at-every-point",
         title: "calls are repeated and undone at any point of the life of a volume, and its life goes on",

@@ -90,7 +90,7 @@ check! {
 }
 
 check! {
-    /// The same for what several volumes go into at once.
+    /// Sequences of random calls about group snapshots, their members and their sources, judged by the model.
     GROUPS_AT_RANDOM {
         id: "property/group-snapshots",
         title: "group snapshots are in the state that earlier calls led to, whatever the order of the calls",

@@ -59,8 +59,8 @@ const CHECKS: &[&Check] = &[
 ];
 
 check! {
-    /// Plugins are updated, evicted and run out of memory while volumes are in use. An orchestrator goes by what it was
-    /// told, and makes calls again that were not answered.
+    /// Plugins are updated, evicted and run out of memory while volumes are in use. An orchestrator relies on the answers that it got, and
+    /// repeats calls that were not answered.
     UNDER_LOAD {
         id: "restart/under-load",
         title: "what the driver has answered OK for survives a kill or a stop, and everything else can be requested again",

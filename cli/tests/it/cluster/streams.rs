@@ -31,7 +31,7 @@ pub(super) async fn serve(stream: TcpStream, socket: &Path) -> Option<TcpStream>
     Some(stream)
 }
 
-/// What is asked for, without reading it away.
+/// Returns the path of the request that has arrived, which stays in the stream for the next reader.
 async fn peeked(stream: &TcpStream) -> Option<String> {
     let mut head = vec![0; HEAD_BYTES_MAX];
     loop {

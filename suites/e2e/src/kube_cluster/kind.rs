@@ -4,23 +4,16 @@ use kube::core::ApiResource;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ApiKind {
-    /// Namespace.
     Namespace,
-    /// Pod.
     Pod,
     /// PersistentVolumeClaim.
     Claim,
     /// PersistentVolume.
     Volume,
-    /// Node.
     Node,
-    /// Event.
     Event,
-    /// StorageClass.
     StorageClass,
-    /// CSIDriver.
     CsiDriver,
-    /// CSINode.
     CsiNode,
     /// CSIStorageCapacity.
     Capacity,
@@ -42,13 +35,9 @@ pub enum ApiKind {
     GroupSnapshotContent,
     /// SnapshotMetadataService.
     MetadataService,
-    /// Service.
     Service,
-    /// EndpointSlice.
     EndpointSlice,
-    /// Role.
     Role,
-    /// RoleBinding.
     RoleBinding,
 }
 

@@ -206,7 +206,6 @@ fn ends(pod: &Pod) -> String {
     format!("{:?}; {}", pod.phase, ends.join("; "))
 }
 
-/// A running pod.
 #[derive(Debug)]
 pub(crate) struct RunningPod<'a> {
     pub(super) scene: &'a Scene,

@@ -106,7 +106,6 @@ const MISMATCHED: FsGroupPolicy = FsGroupPolicy::OnRootMismatch;
 const FIRST: u32 = 1000;
 /// The groups to which the first pod gives the files.
 const CHANGED: [u32; 2] = [2000, 3000];
-/// The files.
 const FILES: [&str; 2] = ["file1", "subdir/file2"];
 
 /// Two pods that use a volume one after the other.

@@ -84,7 +84,7 @@ fn answer_text(refused: Option<&Refused>) -> String {
 }
 
 check! {
-    /// Like the check of volumes, for snapshots.
+    /// If an id becomes part of a pattern, a prefix or a path, deleting one snapshot deletes another one.
     SNAPSHOTS {
         id: "hostile/foreign/snapshot-ids",
         title: "deleting an id that resembles that of a snapshot deletes nothing",

@@ -21,7 +21,8 @@ check! {
 }
 
 check! {
-    /// Like the check of volumes, for snapshots.
+    /// A driver that finds snapshots by a prefix, or compares only part of an id, deletes another snapshot when an id is truncated on its
+    /// way.
     NEAR_SNAPSHOTS {
         id: "hostile/harm/near-snapshot-ids",
         title: "deleting an id that is one letter away from that of a snapshot leaves that snapshot in place",
@@ -48,7 +49,8 @@ check! {
 }
 
 check! {
-    /// Like the check of volumes, for snapshots.
+    /// The directory of a snapshot is often the driver's own directory with the id appended. With a dot as the id, that is the directory of
+    /// all snapshots.
     SNAPSHOTS_ROOT {
         id: "hostile/harm/root-as-snapshot-id",
         title: "a dot or a slash as a snapshot id deletes no other snapshot",

@@ -67,7 +67,7 @@ check! {
 }
 
 check! {
-    /// Like the check of replies, for tokens in the driver's log.
+    /// Many people read logs, and each of them can act as the pod with a token from there.
     TOKENS_IN_LOG {
         id: "hostile/secrets/tokens-in-log",
         title: "the driver prints no tokens that volume_context carries",

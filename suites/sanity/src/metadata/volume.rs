@@ -19,7 +19,6 @@ const PARTS: i64 = 8;
 const FIRST: &[i64] = &[0, 3, 6];
 const SECOND: &[i64] = &[0, 1, 3, 7];
 
-/// A block volume.
 pub(super) struct BlockVolume {
     /// The context of the check, with block access.
     cx: Cx,

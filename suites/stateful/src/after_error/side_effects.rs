@@ -16,7 +16,7 @@ use crate::facts::{Change, Facts, Objects};
 const TIMES: usize = 3;
 
 check! {
-    /// Nobody knows of what a rejected call has made, so that nobody deletes it.
+    /// A caller does not know of an object that a rejected call has made, and so never deletes it.
     pub(super) NOTHING_MADE {
         id: "after-error/nothing-made",
         title: "a call that is definitely rejected creates and changes nothing",

@@ -52,7 +52,7 @@ check! {
 }
 
 check! {
-    /// The same of snapshots.
+    /// Backups are deleted while a list of them is read.
     pub(super) SNAPSHOTS {
         id: "after-error/token-of-deleted-snapshots",
         title: "a token of ListSnapshots is accepted, or ABORTED, after all snapshots behind it were deleted",

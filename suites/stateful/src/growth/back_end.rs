@@ -19,8 +19,8 @@ const ROUNDS: usize = 3;
 const LISTED_MAX: usize = 5;
 
 check! {
-    /// What nobody knows of goes on being paid for, and fills the storage: the snapshot through which a clone was made, the volume of
-    /// a call that was refused or given up, the storage of a volume that is in no list.
+    /// Storage that no caller knows of is still paid for, and fills the back end: the snapshot through which a clone was made, the volume
+    /// of a call that was refused or given up, the storage of a volume that is in no list.
     pub(super) BACK_END {
         id: "growth/back-end",
         title: "a back end that nobody else uses is as before after calls were made and undone, rejected or given up",

@@ -33,9 +33,7 @@ pub struct Part<O: Object> {
 /// A history by objects.
 #[derive(Debug)]
 pub struct Parts {
-    /// Volumes.
     pub volumes: BTreeMap<Name, Vec<Part<Volume>>>,
-    /// Snapshots.
     pub snapshots: BTreeMap<Name, Vec<Part<Snapshot>>>,
     /// Group snapshots.
     pub groups: BTreeMap<Name, Vec<Part<Group>>>,

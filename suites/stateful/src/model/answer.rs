@@ -280,7 +280,6 @@ pub struct GroupFacts {
     pub creation_time: Option<(i64, i32)>,
     /// ready_to_use.
     pub ready: bool,
-    /// The members.
     pub members: BTreeMap<Id, SnapshotFacts>,
 }
 

@@ -75,7 +75,6 @@ pub enum Presence {
 /// The facts beside the object of a call.
 #[derive(Clone, Debug)]
 pub struct CallContext {
-    /// The driver.
     pub profile: Arc<DriverProfile>,
     /// When the call was sent.
     pub invoked: Time,

@@ -168,7 +168,7 @@ impl Model {
 fn presence<T: HasId>(states: &[Named<T>], id: Id, now: Time, is_ready: impl Fn(&T) -> bool) -> Presence {
     let of = |state: &Named<T>| match state.find(id, now) {
         Held::Here(life) if is_ready(life) => Presence::Yes,
-        // An object without a known id may have that one.
+        // An object whose id was never returned may be the one with this id.
         Held::Gone if state.life.as_ref().is_none_or(|life| life.id().is_some()) => Presence::No,
         Held::Here(_) | Held::Fading | Held::Gone => Presence::Maybe,
     };

@@ -285,7 +285,6 @@ impl Finding {
 /// A rule that was not kept, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breach {
-    /// The rule.
     pub rule: &'static Requirement,
     /// The violation, as one sentence.
     pub message: String,

@@ -166,7 +166,6 @@ impl<T> Default for Named<T> {
 
 /// An object that has a known id once an answer has contained it.
 pub trait HasId {
-    /// The id.
     fn id(&self) -> Option<Id>;
     /// Sets the id.
     fn bind(&mut self, id: Id);

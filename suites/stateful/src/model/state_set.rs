@@ -24,7 +24,6 @@ pub const STEPS_MAX: u64 = 50_000_000;
 /// A call with how it ended, and what was known beside.
 #[derive(Clone, Debug)]
 pub struct Operation<O: Object> {
-    /// The call.
     pub call: O::Call,
     /// The end of the call.
     pub answer: Answer<O::Response>,

@@ -8,8 +8,8 @@ use csi_nemesis::restart::driver;
 use super::rules::RESTART_002;
 
 check! {
-    /// What is written down late, or in the wrong order, comes back: a volume that counts as attached again can neither be deleted nor
-    /// attached elsewhere.
+    /// A record that is written late, or in the wrong order, brings back what was undone: a volume that counts as attached again can
+    /// neither be deleted nor attached elsewhere.
     pub(super) UNDONE {
         id: "restart/undone",
         title: "a volume that was detached before the driver was killed can be deleted afterwards",

@@ -14,8 +14,8 @@ use crate::facts::{Change, Facts, Objects};
 const ANOTHER_SECOND: Duration = Duration::from_millis(2_100);
 
 check! {
-    /// Orchestrators keep what they were told once: the node's id and topology for as long as it is registered, and sizes and sources
-    /// in objects of their own.
+    /// Orchestrators store some answers and do not ask again: the node's id and topology for as long as it is registered, and sizes and
+    /// sources in objects of their own.
     pub(super) IDENTITY_STABLE {
         id: "restart/told-again",
         title: "a driver that was killed reports the same as before about itself, its nodes, volumes and snapshots",

@@ -34,11 +34,11 @@ pub(crate) enum Backend {
 /// The way in which the present version runs again after the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WayBack {
-    /// On the state of the next version.
+    /// It is started on the state that the next version has written.
     Downgrade,
-    /// With an empty state.
+    /// It is started with an empty state.
     EmptyState,
-    /// There is none.
+    /// It does not run again.
     None,
 }
 

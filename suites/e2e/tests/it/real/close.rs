@@ -343,7 +343,7 @@ async fn no_waiter_takes_a_change_from_another_one() {
     let real = with_claim(&api).await;
     real.claim("claim-0").await.unwrap();
     let now = tokio::time::Instant::now;
-    // Until nothing more comes of what is there.
+    // The watch first reports the objects that exist already; these changes are taken before the test begins.
     loop {
         let since = now();
         real.changed().await;
