@@ -41,15 +41,16 @@ pub struct Cost {
 impl Cost {
     /// The cost by calls, or lists, beside so many volumes, which took so many milliseconds.
     pub(crate) fn new(rpc: &str, points: Vec<(usize, f64)>) -> Option<Cost> {
-        let (first, last) = (points.first()?.1, points.last()?.1);
-        let logs: Vec<(f64, f64)> =
-            points.iter().map(|(volumes, ms)| (((*volumes).max(1) as f64).ln(), ms.max(1e-3).ln())).collect();
-        // At first, most of the time goes into the call itself.
-        let large = &logs[logs.len().saturating_sub(4)..];
-        let has_grown = last >= milliseconds(WORTH_A_NUMBER) && last >= first * HAS_GROWN;
-        let exponent = (large.len() >= 3 && (last >= milliseconds(WORTH_A_WORD) || has_grown))
-            .then(|| slope(large).max(0.0));
-        Some(Cost { rpc: rpc.to_owned(), exponent, points })
+        (!points.is_empty()).then(|| Cost { rpc: rpc.to_owned(), exponent: exponent(&points), points })
+    }
+
+    /// Takes in another time beside the largest number of volumes. The shortest one counts: a machine that is busy for a moment makes a call
+    /// slower, and never faster.
+    pub(crate) fn timed_again(&mut self, ms: f64) {
+        if let Some((_, last)) = self.points.last_mut() {
+            *last = last.min(ms);
+        }
+        self.exponent = exponent(&self.points);
     }
 
     /// The cost in words.
@@ -76,6 +77,17 @@ impl Cost {
                 .actual(format!("{} ({})", self.text(), points.join(", "))),
         )
     }
+}
+
+/// The power with which times grow from the first to the last one.
+fn exponent(points: &[(usize, f64)]) -> Option<f64> {
+    let (first, last) = (points.first()?.1, points.last()?.1);
+    let logs: Vec<(f64, f64)> =
+        points.iter().map(|(volumes, ms)| (((*volumes).max(1) as f64).ln(), ms.max(1e-3).ln())).collect();
+    // At first, most of the time goes into the call itself.
+    let large = &logs[logs.len().saturating_sub(4)..];
+    let has_grown = last >= milliseconds(WORTH_A_NUMBER) && last >= first * HAS_GROWN;
+    (large.len() >= 3 && (last >= milliseconds(WORTH_A_WORD) || has_grown)).then(|| slope(large).max(0.0))
 }
 
 /// The rate of life cycles by the number of callers, as far as a stage with more and more callers shows it.
@@ -145,6 +157,19 @@ mod tests {
         assert_eq!(cost(|n| 300 + n / 2).exponent, None);
         assert_eq!(cost(|_| 30_000).text(), "ListVolumes takes 30.0ms for 1000 volumes");
         assert_eq!(Cost::new("ListVolumes", Vec::new()), None);
+    }
+
+    #[test]
+    fn a_busy_moment_is_not_the_cost() {
+        let mut busy = cost(|n| match n {
+            500 => 80_000,
+            1_000 => 300_000,
+            _ => 40 * n,
+        });
+        busy.timed_again(400.0);
+        assert!(busy.violation().is_some(), "{busy:?}");
+        busy.timed_again(40.0);
+        assert_eq!((busy.violation(), busy.points.last()), (None, Some(&(1_000, 40.0))));
     }
 
     /// Each number of callers is there for a second, in which 40 life cycles end at most.
