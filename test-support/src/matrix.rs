@@ -20,27 +20,27 @@ pub struct Row {
 }
 
 /// Returns the trials of all rows, of which those outside the daily sample are ignored, as libtest has it. The sample
-/// proves each check at least once. It depends on the day, or on `SEED`, so that another part is tried tomorrow.
+/// proves each check at least once. It depends on the day, or on the number `SAMPLE`, so that another part is tried tomorrow.
 ///
 /// Nothing is ignored with a filter, with `--include-ignored`, or with the environment variables MATRIX or UPDATE.
 ///
 /// # Panics
-/// Panics if `SEED` is no number.
+/// Panics if `SAMPLE` is no number.
 #[expect(clippy::print_stderr, reason = "a sample shows how it is repeated")]
 pub fn sampled(arguments: &Arguments, rows: Vec<Row>) -> Vec<Trial> {
     let is_whole = arguments.filter.is_some() || part().is_some() || std::env::var_os("UPDATE").is_some();
     if is_whole || arguments.include_ignored {
         return rows.into_iter().map(|row| row.trial).collect();
     }
-    let seed = match std::env::var("SEED") {
-        Ok(text) => text.parse().unwrap_or_else(|problem| panic!("SEED={text}: {problem}")),
+    let seed = match std::env::var("SAMPLE") {
+        Ok(text) => text.parse().unwrap_or_else(|problem| panic!("SAMPLE={text}: {problem}")),
         Err(_) => day(),
     };
     let is_tried = sample(&rows, seed);
     if !arguments.list {
         let tried = is_tried.iter().filter(|is_tried| **is_tried).count();
         eprintln!(
-            "{tried} of {} rows: SEED={seed} repeats this sample, --include-ignored tries all",
+            "{tried} of {} rows: SAMPLE={seed} repeats this sample, --include-ignored tries all",
             rows.len()
         );
     }
