@@ -11,8 +11,8 @@ use csi_ops::lifecycle::Lifecycle;
 use csi_ops::malformed::{Malformed, malformed};
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
-use csi_proto::Service;
 use csi_proto::lock::Mutex;
+use csi_proto::{Call as _, Service};
 use futures_util::future::join_all;
 
 use crate::cycle::{Caller, Cycle, Held};
@@ -29,8 +29,6 @@ const FAILURES_MAX: u32 = 16;
 const LISTED_MIN: u32 = 16;
 /// Times that each of these lists is read; the shortest time counts.
 const LISTED_TIMES: usize = 3;
-/// The RPC of these lists.
-const LIST: &str = "ListVolumes";
 /// Volumes that are attached now and then, unless there are more callers.
 const ATTACHABLE: usize = 64;
 /// Life cycles of each kind whose calls are timed then, and the time after which none of them begins.
@@ -231,7 +229,8 @@ impl Load {
             }
         }
         let costs = timed.into_iter().filter_map(|(rpc, points)| Cost::new(rpc, points));
-        let mut costs: Vec<Cost> = Cost::new(LIST, lists_timed).into_iter().chain(costs).collect();
+        let mut costs: Vec<Cost> =
+            Cost::new(v1::ListVolumesRequest::RPC.method, lists_timed).into_iter().chain(costs).collect();
         self.confirm_costs(&callers[0], &mut costs).await?;
         if self.ends.is_none() && !self.is_node_full(callers.len()) {
             self.use_once(callers).await?;
@@ -251,23 +250,21 @@ impl Load {
 
     /// Times calls again that seem to become too slow with the number of volumes.
     async fn confirm_costs(&self, caller: &Caller, costs: &mut [Cost]) -> CheckResult {
-        let until = Instant::now() + AGAIN_MAX;
-        while Instant::now() < until {
-            let is_slow = |cost: &&Cost| cost.violation().is_some();
-            let slow: BTreeSet<String> = costs.iter().filter(is_slow).map(|cost| cost.rpc.clone()).collect();
-            if slow.is_empty() || self.judge.is_dead() {
-                break;
-            }
+        let (until, list) = (Instant::now() + AGAIN_MAX, v1::ListVolumesRequest::RPC.method);
+        let is_slow = |cost: &Cost| cost.violation().is_some();
+        while costs.iter().any(is_slow) && Instant::now() < until && !self.judge.is_dead() {
             tokio::time::sleep(AGAIN_AFTER).await;
             let mut again = BTreeMap::new();
-            if slow.iter().any(|rpc| rpc != LIST) {
+            if costs.iter().any(|cost| is_slow(cost) && cost.rpc != list) {
                 again.extend(self.time_calls().await?);
             }
-            if slow.contains(LIST) {
-                again.extend(self.time_list(caller).await?.map(|(_, ms)| (LIST, ms)));
+            if costs.iter().any(|cost| is_slow(cost) && cost.rpc == list) {
+                again.extend(self.time_list(caller).await?.map(|(_, ms)| (list, ms)));
             }
-            for cost in costs.iter_mut().filter(|cost| slow.contains(&cost.rpc)) {
-                again.get(&*cost.rpc).into_iter().for_each(|ms| cost.timed_again(*ms));
+            for cost in costs.iter_mut().filter(|cost| is_slow(cost)) {
+                if let Some(ms) = again.get(&*cost.rpc) {
+                    cost.timed_again(*ms);
+                }
             }
         }
         Ok(())
