@@ -61,7 +61,7 @@ impl Standing {
     /// Takes away what stands on a terminal.
     pub(crate) fn clear(&self) {
         if self.is_terminal {
-            // A terminal that is gone shows no line that would have to be taken away.
+            // A closed stderr must not stop the work.
             let _ = std::io::stderr().write_all(ANEW.as_bytes());
         }
     }

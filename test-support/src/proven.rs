@@ -36,7 +36,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// A trial for each defect that a check names, of which the daily sample is tried. With UPDATE set, the trials write the file anew;
+    /// A trial for each defect that a check names, of which the daily sample is tried. With UPDATE set, the trials write the file;
     /// with MATRIX set, they compare it.
     pub fn trials(self, arguments: &Arguments) -> Vec<libtest_mimic::Trial> {
         let (matrix, rows) = (Arc::new(self), Rows::default());

@@ -20,7 +20,7 @@ pub fn turn_read_only(target: &Path, paths: &[&Path]) -> io::Result<()> {
     let device = fs::canonicalize(&mount.source)?;
     let name = device.file_name().ok_or_else(|| io::Error::other("it is on no device"))?;
     let trigger = Path::new("/sys/fs/ext4").join(name).join("trigger_fs_error");
-    // With another setting, ext4 notes an error and goes on to take writes.
+    // With errors=continue, ext4 would only record the error and still accept writes.
     mount_remount(target, MountFlags::empty(), c"errors=remount-ro")?;
     fs::write(trigger, "csi-sanity")
 }

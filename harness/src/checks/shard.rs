@@ -66,7 +66,7 @@ impl Shard {
 
     /// Derives the seed of this part from the seed of the run: parts that try at random must not make equal tries.
     pub fn seed(self, seed: u64) -> u64 {
-        // A user may have to type it.
+        // A seed of 32 bits is short enough for a user to type.
         number(&[&seed.to_string(), &self.to_string()]) >> 32
     }
 }

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
-    // They come first, since they take longest. The plain faults, which take nearly all of the time, are the same with every seed.
+    // Right drivers come first, since their trials take longest. The plain faults, which take nearly all of the time, are the same with every seed.
     let mut trials = Vec::new();
     for (name, access, seed) in [
         ("plain", AccessType::Mount, 1),

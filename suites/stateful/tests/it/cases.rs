@@ -300,7 +300,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
 fn commands_make_the_calls_with_the_ids_that_come() {
     let script = case().format(Format::Grpcurl);
     assert!(script.starts_with("# CTRL-CREATEVOL-041: CreateVolume of a name"), "{script}");
-    // The driver of this time gives other ids than the driver of the case did.
+    // This stub of a driver gives another id than the driver of the stored case.
     let stubs = "grpcurl() { printf '%s %s\\n' \"${10}\" \"$8\"; }\njq() { echo id-now; }\nCSI=sock\n";
     // A secret of the reader, which stands for the one that the case does not have.
     let mut shell = Command::new("sh");
