@@ -5,6 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
 use csi_fuzz::{TARGETS, Target};
+use csi_test_support::run::from_environment;
 use fastrand::Rng;
 
 /// Limits the search for one canary.
@@ -14,8 +15,7 @@ const BYTES_MAX: usize = 4096;
 const CHANGES_MAX: usize = 6;
 
 fn main() {
-    let seed =
-        std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    let seed = from_environment("SEED").unwrap_or_else(|| fastrand::u64(..));
     eprintln!("SEED={seed}");
     let only = std::env::args().nth(1);
     let show = panic::take_hook();

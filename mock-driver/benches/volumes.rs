@@ -16,6 +16,7 @@ use csi_proto::v1::controller_client::ControllerClient;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::{Endpoint, Listener, dial};
+use csi_test_support::run::from_environment;
 use tonic::transport::Channel;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -42,10 +43,7 @@ fn main() -> Result<(), Failure> {
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
-    let volumes = match std::env::var("BENCH_VOLUMES") {
-        Ok(text) => text.parse()?,
-        Err(_) => VOLUMES,
-    };
+    let volumes = from_environment("BENCH_VOLUMES").unwrap_or(VOLUMES);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(measure(volumes))
 }
 

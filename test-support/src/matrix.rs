@@ -7,6 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use csi_harness::checks::shard::Shard;
 use libtest_mimic::{Arguments, Trial};
 
+use crate::run::from_environment;
+
 /// The daily sample takes every row that it needs for a check, and one in so many of the others.
 const ONE_IN: usize = 6;
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
@@ -32,10 +34,7 @@ pub fn sampled(arguments: &Arguments, rows: Vec<Row>) -> Vec<Trial> {
     if is_whole || arguments.include_ignored {
         return rows.into_iter().map(|row| row.trial).collect();
     }
-    let seed = match std::env::var("SAMPLE") {
-        Ok(text) => text.parse().unwrap_or_else(|problem| panic!("SAMPLE={text}: {problem}")),
-        Err(_) => day(),
-    };
+    let seed = from_environment("SAMPLE").unwrap_or_else(day);
     let is_tried = sample(&rows, seed);
     if !arguments.list {
         let tried = is_tried.iter().filter(|is_tried| **is_tried).count();
@@ -73,9 +72,7 @@ fn day() -> u64 {
 /// # Panics
 /// Panics if the variable is no shard.
 pub fn part() -> Option<Shard> {
-    let text = std::env::var("MATRIX").ok()?;
-    let part = text.parse().unwrap_or_else(|problem| panic!("MATRIX={text}: {problem}"));
-    Some(part)
+    from_environment("MATRIX")
 }
 
 /// Distributes variants of correct drivers over a number of drivers, so that each driver has several of them; those

@@ -11,6 +11,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::matrix::{self, distribute};
 use crate::mock::{everything_set, pairs, run};
+use crate::run::from_environment;
 
 /// The number of drivers among which the combinable quirks are distributed.
 const QUIRKY_DRIVERS: usize = 8;
@@ -120,7 +121,7 @@ fn wrong(
     config: Config,
     may_be_skipped: bool,
 ) -> Result<Vec<String>, Failed> {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let seed = from_environment("SEED").unwrap_or(1);
     // A node service alone makes no volumes, so most checks are skipped.
     let may_be_skipped = may_be_skipped || mock.quirks.contains(&Quirk::NodeOnly);
     let run = run(registry, mock, config, seed, |_| true)?;

@@ -1,6 +1,8 @@
 //! Runs checks and keeps every report.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use csi_harness::checks::check::Check;
@@ -25,6 +27,18 @@ pub struct Run {
     pub summary: Summary,
     /// The driver under test.
     pub target: Arc<Target>,
+}
+
+/// The number, or another parsed value, in an environment variable if that is set.
+///
+/// # Panics
+/// Panics if the variable holds anything else.
+pub fn from_environment<T>(variable: &str) -> Option<T>
+where
+    T: FromStr<Err: Display>,
+{
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|problem| panic!("{variable}={text}: {problem}")))
 }
 
 impl Reporter for Run {

@@ -11,6 +11,7 @@ use csi_hostpath_driver::HostpathDriver;
 use csi_hostpath_driver::args::Args;
 use csi_mock_driver::{Config, MockDriver};
 use csi_proto::{Listener, stop_signal};
+use csi_test_support::run::from_environment;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tonic::service::Routes;
@@ -190,7 +191,7 @@ fn end_at(place: &Place, what: &[&str], moment: u64, seed: u64) -> Ended {
 }
 
 fn moments(usual: u64) -> u64 {
-    std::env::var(MOMENTS).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+    from_environment(MOMENTS).unwrap_or(usual)
 }
 
 /// What was seen, a line each, which must not be nothing.

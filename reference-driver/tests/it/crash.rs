@@ -17,6 +17,7 @@ use csi_proto::v1::controller_client::ControllerClient;
 use csi_proto::v1::identity_client::IdentityClient;
 use csi_proto::v1::node_client::NodeClient;
 use csi_proto::v1::*;
+use csi_test_support::run::from_environment;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
@@ -418,16 +419,12 @@ async fn wait_until_ready(channel: &Channel) {
     }
 }
 
-fn number_from(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| text.parse().unwrap())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_driver_loses_nothing_acknowledged() {
     needs_root!();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let seed = number_from("HOSTPATH_CRASH_SEED").unwrap_or(now);
-    let kills = number_from("HOSTPATH_CRASH_KILLS").unwrap_or(KILLS);
+    let seed = from_environment("HOSTPATH_CRASH_SEED").unwrap_or(now);
+    let kills = from_environment("HOSTPATH_CRASH_KILLS").unwrap_or(KILLS);
     println!("HOSTPATH_CRASH_SEED={seed} HOSTPATH_CRASH_KILLS={kills}");
     let mut random = Random::new(seed);
     let fixture = Fixture::new();

@@ -20,6 +20,7 @@ use csi_harness::lifecycle::memory::FORGETFUL;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_faults::SUITE;
+use csi_test_support::run::from_environment;
 use libtest_mimic::{Arguments, Failed};
 
 /// Drivers at the same time; they wait more than they work.
@@ -85,8 +86,7 @@ fn what_is_forgotten_is_reported_once() -> Result<(), Failed> {
 fn a_right_driver_passes(name: &'static str, access: AccessType, seed: u64) -> Result<(), Failed> {
     let played = if name == "plain" { Played::Plain(None) } else { Played::Reference(name) };
     let access = vec![access];
-    let wanted_ms = std::env::var("FAULTS_RIGHT_MS").ok().and_then(|ms| ms.parse().ok());
-    let (budget_ms, settle_ms) = (wanted_ms.unwrap_or(RIGHT_MS), RIGHT_SETTLES_MS);
+    let (budget_ms, settle_ms) = (from_environment("FAULTS_RIGHT_MS").unwrap_or(RIGHT_MS), RIGHT_SETTLES_MS);
     let tries = Tries { budget_ms, settle_ms, seed, access, ..Tries::default() };
     let Some(run) = bench::play(played, &tries)? else { return Ok(()) };
     let mut wrong: Vec<String> = run.left().collect();

@@ -9,7 +9,7 @@ use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_mock_driver::{Defect, Quirk};
 use csi_test_support::mock::{self, everything_set};
 use csi_test_support::process;
-use csi_test_support::run::outcomes;
+use csi_test_support::run::{from_environment, outcomes};
 use libtest_mimic::{Failed, Trial};
 
 use crate::registry;
@@ -136,7 +136,7 @@ fn checks() -> impl Iterator<Item = CheckRef> {
 }
 
 fn seed() -> u64 {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
+    from_environment("SEED").unwrap_or(1)
 }
 
 /// Whether the check sees nothing of a driver in this process.
