@@ -1,6 +1,7 @@
 //! Sends one call, and decides how it ended: done, refused, or unknown.
 
 use std::error::Error;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -67,7 +68,7 @@ impl Exchange<'_> {
     /// Sends the request and waits for the one message that answers it.
     pub(crate) async fn unary(self, form: Form) -> Ended {
         let wire = self.wire();
-        let ended = self.patience.wait(self.rpc, self.limit, wire.unary()).await;
+        let ended = self.patience.wait(self.rpc, self.limit, pin!(wire.unary())).await;
         let at = Instant::now();
         let whole = |bytes| formed(Received { messages: vec![bytes], is_whole: true }, form);
         Ended { answer: self.judge(&wire.code, ended.map(|ended| ended.and_then(whole))), at }
@@ -77,7 +78,8 @@ impl Exchange<'_> {
     pub(crate) async fn streaming(self, form: Form, messages_max: usize) -> Ended {
         let wire = self.wire();
         let mut read = Received { messages: Vec::new(), is_whole: false };
-        let ended = self.patience.wait(self.rpc, self.limit, wire.streaming(messages_max, &mut read)).await;
+        let ended =
+            self.patience.wait(self.rpc, self.limit, pin!(wire.streaming(messages_max, &mut read))).await;
         let at = Instant::now();
         let after_messages = read.messages.len();
         let ended = ended.map(|ended| formed(read, form).and_then(|read| ended.map(|()| read)));
@@ -91,7 +93,8 @@ impl Exchange<'_> {
     /// Sends the request, whether or not it is one, and hands on the response, or the first of several, unread; it is empty where there is
     /// none. What such a call is answered says nothing of the rules that hold for every reply.
     pub(crate) async fn unread(self) -> Ended {
-        let ended = self.patience.wait(self.rpc, self.limit, self.wire().first()).await;
+        let wire = self.wire();
+        let ended = self.patience.wait(self.rpc, self.limit, pin!(wire.first())).await;
         let at = Instant::now();
         let answer = match ended {
             Ok(Ok(first)) => Answer::Ok(Received { messages: vec![first], is_whole: true }),

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 use csi_proto::Rpc;
-use csi_proto::lock::Mutex;
+use csi_proto::lock::{Mutex, RwLock};
 use tokio::sync::watch;
 
 /// Time limit of a call of an RPC that has never been done and has been silent once for all of its time.
@@ -114,7 +115,7 @@ pub struct Waiting {
 pub(crate) struct Patience {
     silent_limit: Duration,
     /// RPCs that were done at least once.
-    done: Mutex<BTreeSet<&'static str>>,
+    done: RwLock<BTreeSet<&'static str>>,
     /// RPCs that have never been done and did not answer within their whole time.
     silent: watch::Sender<BTreeSet<&'static str>>,
     /// Repetitions without success of calls that checks build on.
@@ -144,7 +145,7 @@ impl Default for Patience {
     fn default() -> Patience {
         Patience {
             silent_limit: SILENT_LIMIT,
-            done: Mutex::default(),
+            done: RwLock::default(),
             silent: watch::Sender::default(),
             in_vain: Mutex::default(),
             judged_in_vain: Mutex::default(),
@@ -157,7 +158,8 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Waits for a call: for its limit, or for less once another call has shown that the RPC never answers.
+    /// Waits for a call: for its limit, or for less once another call has shown that the RPC never answers. The call is pinned, because
+    /// a future of this function would hold it twice.
     ///
     /// # Errors
     /// The time that passed without an answer.
@@ -165,7 +167,7 @@ impl Patience {
         &self,
         rpc: Rpc,
         limit: Duration,
-        call: impl Future<Output = T>,
+        call: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, Duration> {
         tokio::select! {
             biased;
@@ -189,13 +191,18 @@ impl Patience {
 
     /// Notes that a call of the RPC was done. A refusal proves less: it may come before what hangs.
     pub(crate) fn done(&self, rpc: Rpc) {
-        lock(&self.done).insert(rpc.path);
-        self.silent.send_if_modified(|silent| silent.remove(rpc.path));
+        // Each call comes here, and only the first one of an RPC changes anything.
+        if !self.done.read().contains(rpc.path) {
+            self.done.write().insert(rpc.path);
+        }
+        if self.is_silent(rpc) {
+            self.silent.send_if_modified(|silent| silent.remove(rpc.path));
+        }
     }
 
     /// Notes that the RPC did not answer within its whole limit.
     pub(crate) fn kept_silent(&self, rpc: Rpc) {
-        if !lock(&self.done).contains(rpc.path) {
+        if !self.done.read().contains(rpc.path) {
             self.silent.send_if_modified(|silent| silent.insert(rpc.path));
         }
     }
@@ -332,6 +339,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use csi_proto::{Call as _, v1};
 
     use super::*;
@@ -346,17 +355,13 @@ mod tests {
     #[tokio::test]
     async fn one_long_wait_shortens_the_others() {
         let patience = hasty();
-        let others = async {
-            tokio::join!(
-                patience.wait(RPC, DAY, std::future::pending::<()>()),
-                patience.wait(RPC, DAY, std::future::pending::<()>())
-            )
-        };
+        let [one, other] = [pin!(std::future::pending::<()>()), pin!(std::future::pending::<()>())];
+        let others = async { tokio::join!(patience.wait(RPC, DAY, one), patience.wait(RPC, DAY, other)) };
         let (ended, ()) = tokio::join!(others, async { patience.kept_silent(RPC) });
         assert!(ended.0.is_err_and(|waited| waited < DAY) && ended.1.is_err_and(|waited| waited < DAY));
-        assert!(patience.wait(RPC, DAY, std::future::pending::<()>()).await.is_err());
+        assert!(patience.wait(RPC, DAY, pin!(std::future::pending::<()>())).await.is_err());
         let other = v1::GetPluginInfoRequest::RPC;
-        assert_eq!(patience.wait(other, DAY, std::future::ready(1)).await, Ok(1));
+        assert_eq!(patience.wait(other, DAY, pin!(std::future::ready(1))).await, Ok(1));
     }
 
     #[test]

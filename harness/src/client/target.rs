@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use csi_proto::lock::Mutex;
+use csi_proto::lock::{Mutex, RwLock};
 use csi_proto::{Breaker, Call as _, DialError, Endpoint, Rpc, Service, Transport, v1};
 use futures_util::future::BoxFuture;
 use tonic::service::Routes;
@@ -67,7 +67,7 @@ pub struct Target {
     /// Ids and paths, and the checks that made them.
     made: Mutex<BTreeMap<String, String>>,
     /// RPCs whose plain call the driver does not survive, and the checks that say so.
-    deadly: Mutex<BTreeMap<&'static str, String>>,
+    deadly: RwLock<BTreeMap<&'static str, String>>,
     pub(crate) volumes: Pool,
     pub(crate) room: Room,
     pub(crate) response_rules: ResponseRules,
@@ -397,7 +397,7 @@ impl Target {
             names: Names::new(&config.name_prefix, config.name_length_max),
             grown_bytes: Default::default(),
             made: Mutex::default(),
-            deadly: Mutex::default(),
+            deadly: RwLock::default(),
             volumes: Pool::new(&config),
             room: Room::default(),
             response_rules: ResponseRules::default(),
@@ -798,12 +798,12 @@ impl Target {
     /// The check that reports that the driver does not survive the plain call of an RPC. That call is then not made
     /// again.
     pub(crate) fn deadly(&self, rpc: Rpc) -> Option<String> {
-        self.deadly.lock().get(rpc.method).cloned()
+        self.deadly.read().get(rpc.method).cloned()
     }
 
     /// Notes what a check has found: the driver does not survive a plain call.
     pub(crate) fn is_killed_by(&self, rpc: Rpc, check: &str) {
-        self.deadly.lock().insert(rpc.method, check.to_owned());
+        self.deadly.write().insert(rpc.method, check.to_owned());
     }
 
     /// The check that has made something with this id or path.
