@@ -25,11 +25,17 @@ use csi_proto::lock::Mutex;
 use csi_proto::v1::identity_client::IdentityClient;
 use csi_proto::v1::identity_server::{Identity, IdentityServer};
 use csi_proto::{Endpoint, Listener, Rpc, dial, v1};
+use csi_test_support::run::from_environment;
 use hdrhistogram::Histogram;
+use mimalloc::MiMalloc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
+
+/// The allocator of `csi-sanity`.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -41,11 +47,13 @@ const RATE: u64 = 10_000;
 /// Calls beside which the memory of the harness is looked at, where `BENCH_CALLS` names no other number, and looks at it.
 const CALLS: u64 = 500_000;
 const LOOKS: u64 = 10;
-/// Measurements of each way, in turn, so that a busy moment is in none of them alone. The median counts.
-const ROUNDS: usize = 5;
+/// Measurements of each way, in turn, so that a busy moment is in none of them alone. The median counts, of ratios that of neighbours.
+const ROUNDS: usize = 9;
 /// The server that this process is to be, and its socket.
 const SERVER: &str = "BENCH_SERVER";
 const SOCKET: &str = "BENCH_SOCKET";
+/// The deadline that travels with each call of the plain client, as with those of kubelet, the sidecars and the harness.
+const CALL_LIMIT: Duration = Duration::from_secs(30);
 const START_MAX: Duration = Duration::from_secs(30);
 /// The time after which calls beside which memory is looked at are not answered any more.
 const MEMORY_MAX: Duration = Duration::from_secs(24 * 3_600);
@@ -134,8 +142,8 @@ fn main() -> Result<(), Failure> {
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
-    let length = Duration::from_secs(number_in("BENCH_SECONDS", SECONDS)?);
-    let rate = number_in("BENCH_RATE", RATE)?;
+    let length = Duration::from_secs(from_environment("BENCH_SECONDS").unwrap_or(SECONDS));
+    let rate = from_environment("BENCH_RATE").unwrap_or(RATE);
     let directory = tempfile::tempdir()?;
     let [empty, mock] = ["empty", "mock"].map(|kind| directory.path().join(format!("{kind}.sock")));
     let servers = (Server::start("empty", &empty)?, Server::start("mock", &mock)?);
@@ -147,6 +155,11 @@ fn main() -> Result<(), Failure> {
         rounds[3].push(runtime.block_on(plainly(&empty, Pace { rate: Some(rate), length }))?);
         rounds[4].push(runtime.block_on(through_the_harness(&empty, Pace { rate: Some(rate), length }))?);
     }
+    let p99_ratio = |one: usize, other: usize| {
+        let ratio = |(one, other): (&Measured, &Measured)| one.p99_us as f64 / other.p99_us.max(1) as f64;
+        middle(rounds[one].iter().zip(&rounds[other]).map(ratio).collect())
+    };
+    let (p99, p99_at_rate) = (p99_ratio(1, 0), p99_ratio(4, 3));
     let [plain, harness, mock, plain_at_rate, harness_at_rate] = rounds.map(|rounds| median(&rounds));
     let mut out = std::io::stdout().lock();
     writeln!(out, "{:34}{:>12}{:>10}{:>10}{:>22}", "", "calls/s", "p50", "p99", "processor µs a call")?;
@@ -161,28 +174,17 @@ fn main() -> Result<(), Failure> {
         let Measured { per_second, p50_us, p99_us, processor_us } = one;
         writeln!(out, "{name:34}{per_second:12.0}{p50_us:>7} µs{p99_us:>7} µs{processor_us:22.1}")?;
     }
-    let ratio = |one: Measured, other: Measured| one.p99_us as f64 / other.p99_us.max(1) as f64;
     writeln!(
         out,
-        "harness / plain client: rate {:.2}, p99 {:.2}, p99 {at_rate} {:.2}; {:.2} cores for 20,000 calls a second",
+        "harness / plain client: rate {:.2}, p99 {p99:.2}, p99 {at_rate} {p99_at_rate:.2}; {:.2} cores for 20,000 calls a second",
         harness.per_second / plain.per_second,
-        ratio(harness, plain),
-        ratio(harness_at_rate, plain_at_rate),
         harness.processor_us * 20_000.0 / 1e6
     )?;
     writeln!(out, "mock driver / empty server: rate {:.2}", mock.per_second / plain.per_second)?;
     out.flush()?;
-    runtime.block_on(memory(&empty, number_in("BENCH_CALLS", CALLS)?, &mut out))?;
+    runtime.block_on(memory(&empty, from_environment("BENCH_CALLS").unwrap_or(CALLS), &mut out))?;
     drop(servers);
     Ok(())
-}
-
-/// The number in a variable of the environment.
-fn number_in(variable: &str, otherwise: u64) -> Result<u64, Failure> {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().map_err(|error| format!("{variable}: {error}").into()),
-        Err(_) => Ok(otherwise),
-    }
 }
 
 async fn serve(kind: &str, socket: &Path) -> Result<(), Failure> {
@@ -243,8 +245,10 @@ async fn plainly(socket: &Path, pace: Pace) -> Result<Measured, Failure> {
                 && let Ok(permit) = permits.acquire().await
             {
                 permit.forget();
+                let mut request = Request::new(v1::ProbeRequest {});
+                request.set_timeout(CALL_LIMIT);
                 let sent = Instant::now();
-                if client.probe(v1::ProbeRequest {}).await.is_ok() {
+                if client.probe(request).await.is_ok() {
                     times.add(sent.elapsed());
                 }
             }
@@ -318,17 +322,18 @@ fn measured(times: &Times, length: Duration, before: Duration) -> Measured {
 
 /// The median of each number.
 fn median(rounds: &[Measured]) -> Measured {
-    let of = |number: fn(&Measured) -> f64| {
-        let mut numbers: Vec<f64> = rounds.iter().map(number).collect();
-        numbers.sort_by(f64::total_cmp);
-        numbers[numbers.len() / 2]
-    };
+    let of = |number: fn(&Measured) -> f64| middle(rounds.iter().map(number).collect());
     Measured {
         per_second: of(|one| one.per_second),
         p50_us: of(|one| one.p50_us as f64) as u64,
         p99_us: of(|one| one.p99_us as f64) as u64,
         processor_us: of(|one| one.processor_us),
     }
+}
+
+fn middle(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
 }
 
 /// The processor time that this process has had.
