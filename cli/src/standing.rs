@@ -39,7 +39,7 @@ impl Standing {
                 done = &mut something => return done,
                 _ = tick.tick() => {
                     if let Some(line) = self.line(at, Instant::now()) {
-                        // Nobody reads it; the work is the same.
+                        // Progress that cannot be written does not stop the work.
                         let _ = std::io::stderr().write_all(line.as_bytes());
                     }
                 }
