@@ -39,11 +39,17 @@ const ODD_KEYS_MAX: usize = 100;
 
 /// Returns all warnings about a definition, in the order of the file.
 pub(crate) fn oddities(text: &str, root: &Node, definition: &DriverDefinition) -> Vec<Oddity> {
+    let mut found = unknown_keys(text, root);
+    found.extend(ineffective(root, definition));
+    found.sort_by_key(|oddity| oddity.place);
+    found
+}
+
+/// Returns the warnings about single keys and values, in the order of the file: unknown, repeated, or not filled in.
+pub(crate) fn unknown_keys(text: &str, root: &Node) -> Vec<Oddity> {
     let mut lint =
         Lint { lines: text.lines().map(|line| line.chars().collect()).collect(), found: Vec::new() };
     lint.value(root, Keys::of_definition(), &mut Vec::new());
-    lint.found.extend(ineffective(root, definition));
-    lint.found.sort_by_key(|oddity| oddity.place);
     lint.found
 }
 

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::class::ClassKind;
 use crate::definition::{DriverDefinition, Source};
 use crate::document::{DocumentError, Documents, Node, Position};
-use crate::lint;
+use crate::lint::{self, Oddity};
 use crate::lookup::Lookup;
 
 /// Larger files are rejected, because no definition is that large.
@@ -99,21 +99,23 @@ impl DriverDefinition {
     /// names is missing.
     pub fn load(path: &Path) -> Result<Loaded, LoadError> {
         let manifest = Manifest::read(path)?;
-        let definition: DriverDefinition = manifest.parse()?;
         let root = &manifest.documents.first;
-        if definition.driver_info.name.is_empty() {
-            let place = root.at(&["DriverInfo"]).map(|(key, _)| key.place);
-            let message = "DriverInfo.Name is missing: the name that the driver returns in GetPluginInfo, such as hostpath.csi.k8s.io";
-            return Err(manifest.wrong(place, message));
-        }
+        let definition = named_definition(&manifest).map_err(|error| match error {
+            LoadError::Invalid(mut remarks) => {
+                // A misspelt key is often the reason for what is missing.
+                let mut keys = manifest.remarks(lint::unknown_keys(&manifest.text, root));
+                keys.retain(|key| remarks.iter().all(|remark| remark.place != key.place));
+                remarks.extend(keys);
+                remarks.sort_by_key(|remark| remark.place);
+                LoadError::Invalid(remarks)
+            }
+            other => other,
+        })?;
         let missing = missing_files(&manifest, &definition);
         if !missing.is_empty() {
             return Err(LoadError::Invalid(missing));
         }
-        let mut warnings: Vec<Remark> = lint::oddities(&manifest.text, root, &definition)
-            .into_iter()
-            .map(|oddity| manifest.remark(Some(oddity.place), oddity.message))
-            .collect();
+        let mut warnings = manifest.remarks(lint::oddities(&manifest.text, root, &definition));
         warnings.extend(manifest.second_document());
         warnings.sort_by_key(|warning| warning.place);
         warnings.extend(odd_classes(path, &definition));
@@ -166,10 +168,25 @@ impl Manifest {
         remark(&self.path, &self.text, place, message.into())
     }
 
+    fn remarks(&self, oddities: Vec<Oddity>) -> Vec<Remark> {
+        oddities.into_iter().map(|oddity| self.remark(Some(oddity.place), oddity.message)).collect()
+    }
+
     fn second_document(&self) -> Option<Remark> {
         let message = "a second document begins here; Kubernetes reads only the first one of a file";
         self.documents.second.map(|place| self.remark(Some(place), message))
     }
+}
+
+/// Returns the definition if it has the types that it should have, and a name.
+fn named_definition(manifest: &Manifest) -> Result<DriverDefinition, LoadError> {
+    let definition: DriverDefinition = manifest.parse()?;
+    if definition.driver_info.name.is_empty() {
+        let place = manifest.documents.first.at(&["DriverInfo"]).map(|(key, _)| key.place);
+        let message = "DriverInfo.Name is missing: the name that the driver returns in GetPluginInfo, such as hostpath.csi.k8s.io";
+        return Err(manifest.wrong(place, message));
+    }
+    Ok(definition)
 }
 
 /// Adds the probable cause if the line contains a placeholder of a template.
@@ -215,9 +232,7 @@ fn odd_classes(definition_path: &Path, definition: &DriverDefinition) -> Vec<Rem
         let file = source.and_then(|source| source.file());
         let Some(path) = file.and_then(|file| lookup.find(&file).ok()) else { continue };
         let Ok(manifest) = Manifest::read(&path) else { continue };
-        for oddity in lint::odd_keys(&manifest.documents.first, kind.keys()) {
-            remarks.push(manifest.remark(Some(oddity.place), oddity.message));
-        }
+        remarks.extend(manifest.remarks(lint::odd_keys(&manifest.documents.first, kind.keys())));
     }
     remarks
 }

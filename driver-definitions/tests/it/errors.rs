@@ -73,6 +73,34 @@ fn values_of_the_wrong_type_or_form() {
 }
 
 #[test]
+fn a_misspelt_key_is_named_beside_what_it_causes() {
+    let missing = "DriverInfo.Name is missing: the name that the driver returns in GetPluginInfo, such as hostpath.csi.k8s.io";
+    assert_eq!(
+        errors("Driverinfo:\n  Name: a\n"),
+        [
+            missing.to_owned(),
+            "1:1 Driverinfo is ignored by Kubernetes: unknown; letter case matters, write DriverInfo"
+                .to_owned()
+        ]
+    );
+    assert_eq!(
+        errors("DriverInfo:\n  name: a\n"),
+        [
+            format!("1:1 {missing}"),
+            "2:3 DriverInfo.name is ignored by Kubernetes: unknown; letter case matters, write Name"
+                .to_owned()
+        ]
+    );
+    assert_eq!(
+        errors("StorageClas: {}\nDriverInfo:\n  Name: a\n  MaxFileSize: -1\n"),
+        [
+            "1:1 StorageClas is ignored by Kubernetes: unknown; did you mean StorageClass?",
+            "4:16 DriverInfo.MaxFileSize: expected a whole number of 0 or more, got a negative number"
+        ]
+    );
+}
+
+#[test]
 fn everything_that_is_wrong_is_reported_at_once() {
     let text = "\
 DriverInfo:
