@@ -123,10 +123,11 @@ func Test(t *testing.T, config TestConfig) {
 	arguments = append(arguments, extra...)
 
 	outputFile := filepath.Join(dir, "output")
-	command := exec.Command("sh", append([]string{"-c", quietly, "sh", outputFile, binary}, arguments...)...)
+	hidden := outputFile
 	if testing.Verbose() {
-		command = exec.Command(binary, arguments...)
+		hidden = ""
 	}
+	command := exec.Command("sh", append([]string{"-c", supervised, "sh", hidden, binary}, arguments...)...)
 	// Not pipes of this process, which may end before csi-sanity does: then a write would end csi-sanity as well.
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	err = command.Run()
@@ -327,12 +328,13 @@ names:
 	return false
 }
 
-// quietly is a script that runs csi-sanity and keeps to itself what it prints. If this process dies of a panic in its driver, no
-// subtest can report anything any more; then what was printed is shown, with the call that the driver died of.
-const quietly = `output=$1; shift
-"$@" >"$output" 2>&1; code=$?
+// supervised is a script that runs csi-sanity and writes what it prints to a file, if one is named. If this process dies of a panic in
+// its driver, no subtest can report anything any more; then that file is shown, with the call that the driver died of.
+const supervised = `output=$1; shift
+if [ -n "$output" ]; then "$@" >"$output" 2>&1; else "$@"; fi
+code=$?
 kill -0 "$PPID" 2>/dev/null || {
-  cat "$output" >&2
+  [ -z "$output" ] || cat "$output" >&2
   echo "The driver has ended the test. With SeparateProcess in the TestConfig, it is started again, and every check is a subtest." >&2
 }
 exit $code`

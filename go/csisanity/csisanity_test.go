@@ -19,6 +19,8 @@ const (
 	argsVariable    = "CSISANITY_TEST_ARGS"
 	// defectVariable makes TestDriver start a driver with this defect itself, and end with it, as it would with a driver of its own.
 	defectVariable = "CSISANITY_TEST_DEFECT"
+	// inProcessVariable keeps such a driver in the process of the test.
+	inProcessVariable = "CSISANITY_TEST_IN_PROCESS"
 	// mockVariable names the mock driver.
 	mockVariable = "CSI_MOCK_DRIVER"
 )
@@ -28,7 +30,7 @@ func TestDriver(t *testing.T) {
 	config := NewTestConfig()
 	config.Address = os.Getenv(addressVariable)
 	if defect := os.Getenv(defectVariable); defect != "" {
-		config.SeparateProcess = true
+		config.SeparateProcess = os.Getenv(inProcessVariable) == ""
 		config.Address = mortalMock(t, defect)
 	}
 	if config.Address == "" {
@@ -229,6 +231,18 @@ func TestADriverInAProcessOfItsOwnIsStartedAgain(t *testing.T) {
 	counts := regexp.MustCompile(`"?made=(\d+)`).FindStringSubmatch(printed)
 	if counts == nil || counts[1] != "0" {
 		t.Errorf("functions for paths are called in the process of the driver, and not here: %v", counts)
+	}
+}
+
+func TestADriverThatEndsTheTestIsExplained(t *testing.T) {
+	t.Setenv(defectVariable, "create-volume-crashes-on-long-names")
+	t.Setenv(inProcessVariable, "1")
+	for _, flag := range []string{"-test.v=true", "-test.v=false"} {
+		printed, passed := goTest(t, "", "--restart-timeout 1s", "-test.run=TestDriver/controller/create-volume", flag)
+		if passed {
+			t.Error("a driver that panics passes")
+		}
+		mustContain(t, printed, "the driver crashed on CreateVolume", "With SeparateProcess in the TestConfig, it is started again")
 	}
 }
 
