@@ -260,10 +260,10 @@ fn program(process: u32) -> Option<(String, String)> {
 
 /// Checks an archive, and ends as the run in it did.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
-    let no_bundle = |problem: String| Error::NoBundle { path: args.bundle.clone(), problem };
-    let file = File::open(&args.bundle).map_err(|error| no_bundle(error.to_string()))?;
+    let path = || args.bundle.clone();
+    let file = File::open(&args.bundle).map_err(|source| Error::UnreadableBundle { path: path(), source })?;
     let Unpacked { manifest, digest, report, differences } =
-        unpacked(BufReader::new(file)).map_err(no_bundle)?;
+        unpacked(BufReader::new(file)).map_err(|problem| Error::NoBundle { path: path(), problem })?;
     let mut out = anstream::stdout().lock();
     if !differences.is_empty() {
         writeln!(out, "{} is not as csi-sanity wrote it:", args.bundle.display())?;

@@ -67,6 +67,8 @@ pub(crate) enum Error {
     Packing(#[source] io::Error),
     #[error("{}: not an archive of csi-sanity, which --bundle FILE writes: {problem}", path.display())]
     NoBundle { path: PathBuf, problem: String },
+    #[error("failed to read the archive {}", path.display())]
+    UnreadableBundle { path: PathBuf, source: io::Error },
     #[error("--only-failed: {0}")]
     NothingFailed(String),
     #[error(transparent)]
@@ -129,6 +131,7 @@ impl Error {
             | Error::LoadResults(_)
             | Error::ReportDirectory { .. }
             | Error::NoBundle { .. }
+            | Error::UnreadableBundle { .. }
             | Error::UnknownId(_) => Exit::Usage,
             Error::Report { source, .. }
             | Error::Results { source, .. }

@@ -101,7 +101,7 @@ fn what_is_no_archive_or_no_place_for_one_is_refused() {
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     fs::write(path("text"), "no archive").unwrap();
     check(&["verify", &path("text")], 2, &["not an archive of csi-sanity"]);
-    check(&["verify", &path("none")], 2, &["not an archive of csi-sanity", "No such file"]);
+    check(&["verify", &path("none")], 2, &["failed to read the archive", "No such file"]);
     let run = ["--filter", "identity/", "--bundle"];
     check(&[&run[..], &["/dev/full"]].concat(), 3, &["--bundle", "No space left"]);
     check(&[&run[..], &[&path("none/b.tar.gz")]].concat(), 2, &["--bundle", "is missing"]);
