@@ -125,8 +125,14 @@ func mortalMock(t *testing.T, defect string) string {
 // goTest runs TestDriver as `go test` would: what it prints, and whether it passes.
 func goTest(t *testing.T, address string, args string, flags ...string) (string, bool) {
 	t.Helper()
+	// A test that dies of its driver leaves its directories. Not t.TempDir, whose long path has no room for that of a socket.
+	temporary, err := os.MkdirTemp("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temporary) })
 	test := exec.Command(os.Args[0], flags...)
-	test.Env = append(os.Environ(), addressVariable+"="+address, argsVariable+"="+args,
+	test.Env = append(os.Environ(), "TMPDIR="+temporary, addressVariable+"="+address, argsVariable+"="+args,
 		binaryVariable+"="+program(t, "csi-sanity", binaryVariable))
 	printed, err := test.CombinedOutput()
 	var exit *exec.ExitError
