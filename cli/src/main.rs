@@ -48,7 +48,7 @@ use crate::args::{Cli, Command};
 use crate::error::Error;
 use crate::exit::Exit;
 
-/// A load spends an eighth of its processor time on allocations with the allocator of glibc, and more with that of musl.
+/// A load spent an eighth of its processor time on allocations with the allocator of glibc.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
