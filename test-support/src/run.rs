@@ -16,6 +16,18 @@ use csi_harness::run::runner::{RunOptions, Runner};
 use libtest_mimic::Failed;
 use tokio::sync::watch;
 
+/// The number, or another parsed value, in an environment variable if that is set.
+///
+/// # Panics
+/// Panics if the variable holds anything else.
+pub fn from_environment<T>(variable: &str) -> Option<T>
+where
+    T: FromStr<Err: Display>,
+{
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|problem| panic!("{variable}={text}: {problem}")))
+}
+
 /// The result of a run.
 #[derive(Debug)]
 pub struct Run {
@@ -27,18 +39,6 @@ pub struct Run {
     pub summary: Summary,
     /// The driver under test.
     pub target: Arc<Target>,
-}
-
-/// The number, or another parsed value, in an environment variable if that is set.
-///
-/// # Panics
-/// Panics if the variable holds anything else.
-pub fn from_environment<T>(variable: &str) -> Option<T>
-where
-    T: FromStr<Err: Display>,
-{
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|problem| panic!("{variable}={text}: {problem}")))
 }
 
 impl Reporter for Run {
