@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 use csi_harness::protocol::rpc::{Facts, Resource};
-use csi_proto::{Call, Rpc, Service};
+use csi_proto::{Call, Rpc, Service, redact};
 
 /// One row for each operation: its RPC and request, the noun for its result, and how it is sent, so that the ledger has its result.
 macro_rules! operations {
@@ -36,6 +36,11 @@ macro_rules! operations {
             /// The operation that it requests.
             pub fn operation(&self) -> Operation {
                 match self { $(Request::$operation(_) => Operation::$operation,)+ }
+            }
+
+            /// The request as JSON, without secrets.
+            pub fn json(&self) -> String {
+                match self { $(Request::$operation(message) => redact::json(message).to_string(),)+ }
             }
 
             /// The call, ready to be awaited. Its result is undone after the check.

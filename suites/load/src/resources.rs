@@ -183,7 +183,7 @@ impl Sampler {
             {
                 (growth, rounds) = (*alone, "calls");
                 each = format!("rejected {}", rejected.call);
-                calls.push(format!("{} → {}", rejected.call, rejected.answer));
+                calls.clone_from(&rejected.lines);
             }
             let violation = Violation::new(format!(
                 "the driver grows by {} for each {each}",
@@ -235,8 +235,10 @@ impl Sampler {
             let grown = found.iter().find_map(|growth| each_time(&samples, growth.resource));
             if let (Some(answer), Some(growth)) = (answer, grown) {
                 let malformed = load.fleet.malformed(number);
-                let call = format!("{} {}", malformed.request.operation().method(), malformed.what);
-                return Some((Rejected { call, answer: answer.to_string() }, growth));
+                let method = malformed.request.operation().method();
+                let call = format!("{method} {}", malformed.what);
+                let lines = vec![format!("{method} {}", malformed.request.json()), format!("→ {answer}")];
+                return Some((Rejected { call, lines }, growth));
             }
         }
         None
@@ -257,8 +259,10 @@ impl Sampler {
 
 /// A malformed call with which a resource grows.
 struct Rejected {
+    /// The RPC, and what is wrong with the request.
     call: String,
-    answer: String,
+    /// The request and the answer, as they went over the wire.
+    lines: Vec<String>,
 }
 
 /// The growth of a resource that has come between each two looks, with at least one in two calls.
