@@ -15,7 +15,7 @@ use crate::spec::verdict::{Stop, Violation};
 
 /// The answer to one call.
 #[derive(Debug)]
-#[must_use = "an answer that nobody judges is a call that tests nothing"]
+#[must_use = "an answer that is not judged tests nothing"]
 pub struct Reply<T> {
     rpc: Rpc,
     answer: Answer<T>,
