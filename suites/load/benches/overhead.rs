@@ -47,16 +47,18 @@ const RATE: u64 = 10_000;
 /// Calls beside which the memory of the harness is looked at, where `BENCH_CALLS` names no other number, and looks at it.
 const CALLS: u64 = 500_000;
 const LOOKS: u64 = 10;
-/// Measurements of each way, in turn, so that a busy moment is in none of them alone. The median counts, of ratios that of neighbours.
+/// Measurements of each way, in turn, so that a busy moment is in none of them alone. The median counts.
 const ROUNDS: usize = 9;
+/// How long the plain client and the harness call in turn when the rate is given.
+const TURN: Duration = Duration::from_millis(100);
 /// The server that this process is to be, and its socket.
 const SERVER: &str = "BENCH_SERVER";
 const SOCKET: &str = "BENCH_SOCKET";
 /// The deadline that travels with each call of the plain client, as with those of kubelet, the sidecars and the harness.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
 const START_MAX: Duration = Duration::from_secs(30);
-/// The time after which calls beside which memory is looked at are not answered any more.
-const MEMORY_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// The time limit of all calls through one harness.
+const RUN_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 /// A server that does nothing.
 struct Empty;
@@ -107,8 +109,8 @@ struct Measured {
     per_second: f64,
     p50_us: u64,
     p99_us: u64,
-    /// Processor time of this process for each call, in microseconds.
-    processor_us: f64,
+    /// Processor time of this process for each call, in microseconds, where no other calls were made meanwhile.
+    processor_us: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -147,20 +149,15 @@ fn main() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let [empty, mock] = ["empty", "mock"].map(|kind| directory.path().join(format!("{kind}.sock")));
     let servers = (Server::start("empty", &empty)?, Server::start("mock", &mock)?);
-    let mut rounds: [Vec<Measured>; 5] = Default::default();
+    let mut rounds: [Vec<Measured>; 3] = Default::default();
     for _ in 0..ROUNDS {
-        rounds[0].push(runtime.block_on(plainly(&empty, Pace::full(length)))?);
-        rounds[1].push(runtime.block_on(through_the_harness(&empty, Pace::full(length)))?);
-        rounds[2].push(runtime.block_on(plainly(&mock, Pace::full(length)))?);
-        rounds[3].push(runtime.block_on(plainly(&empty, Pace { rate: Some(rate), length }))?);
-        rounds[4].push(runtime.block_on(through_the_harness(&empty, Pace { rate: Some(rate), length }))?);
+        rounds[0].push(runtime.block_on(at_full_rate(Callers::plain(&empty), length))?);
+        rounds[1].push(runtime.block_on(at_full_rate(Callers::through_the_harness(&empty), length))?);
+        rounds[2].push(runtime.block_on(at_full_rate(Callers::plain(&mock), length))?);
     }
-    let p99_ratio = |one: usize, other: usize| {
-        let ratio = |(one, other): (&Measured, &Measured)| one.p99_us as f64 / other.p99_us.max(1) as f64;
-        middle(rounds[one].iter().zip(&rounds[other]).map(ratio).collect())
-    };
-    let (p99, p99_at_rate) = (p99_ratio(1, 0), p99_ratio(4, 3));
-    let [plain, harness, mock, plain_at_rate, harness_at_rate] = rounds.map(|rounds| median(&rounds));
+    let [plain, harness, mock] = rounds.map(|rounds| median(&rounds));
+    let length_at_rate = length * ROUNDS as u32 * 2;
+    let [plain_at_rate, harness_at_rate] = runtime.block_on(in_turns(&empty, rate, length_at_rate))?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{:34}{:>12}{:>10}{:>10}{:>22}", "", "calls/s", "p50", "p99", "processor µs a call")?;
     let at_rate = format!("at {rate} calls/s");
@@ -172,13 +169,16 @@ fn main() -> Result<(), Failure> {
         (format!("harness {at_rate}"), harness_at_rate),
     ] {
         let Measured { per_second, p50_us, p99_us, processor_us } = one;
-        writeln!(out, "{name:34}{per_second:12.0}{p50_us:>7} µs{p99_us:>7} µs{processor_us:22.1}")?;
+        let processor = processor_us.map_or_else(String::new, |processor_us| format!("{processor_us:.1}"));
+        writeln!(out, "{name:34}{per_second:12.0}{p50_us:>7} µs{p99_us:>7} µs{processor:>22}")?;
     }
     writeln!(
         out,
-        "harness / plain client: rate {:.2}, p99 {p99:.2}, p99 {at_rate} {p99_at_rate:.2}; {:.2} cores for 20,000 calls a second",
+        "harness / plain client: rate {:.2}, p99 {:.2}, p99 {at_rate} {:.2}; {:.2} cores for 20,000 calls a second",
         harness.per_second / plain.per_second,
-        harness.processor_us * 20_000.0 / 1e6
+        ratio(harness.p99_us, plain.p99_us),
+        ratio(harness_at_rate.p99_us, plain_at_rate.p99_us),
+        harness.processor_us.unwrap_or_default() * 20_000.0 / 1e6
     )?;
     writeln!(out, "mock driver / empty server: rate {:.2}", mock.per_second / plain.per_second)?;
     out.flush()?;
@@ -196,100 +196,120 @@ async fn serve(kind: &str, socket: &Path) -> Result<(), Failure> {
     Ok(listener.serve(routes, std::future::pending()).await?)
 }
 
-/// The calls of a measurement.
-#[derive(Clone, Copy)]
-struct Pace {
-    /// Calls that are due in each second; `None` for as many as can be.
-    rate: Option<u64>,
+/// Tasks that call a server, one call for each permit, until no permits are given any more.
+struct Callers {
+    permits: Arc<Semaphore>,
+    times: Arc<Times>,
+    tasks: JoinSet<()>,
+}
+
+impl Callers {
+    fn new() -> Result<Callers, Failure> {
+        let (permits, times) = (Arc::new(Semaphore::new(0)), Arc::new(Times::new()?));
+        Ok(Callers { permits, times, tasks: JoinSet::new() })
+    }
+
+    async fn plain(socket: &Path) -> Result<Callers, Failure> {
+        let client = IdentityClient::new(dial(&Endpoint::Unix(socket.to_owned()), START_MAX).await?);
+        let mut callers = Callers::new()?;
+        for _ in 0..CALLERS {
+            let (mut client, times, permits) =
+                (client.clone(), callers.times.clone(), callers.permits.clone());
+            callers.tasks.spawn(async move {
+                while let Ok(permit) = permits.acquire().await {
+                    permit.forget();
+                    let mut request = Request::new(v1::ProbeRequest {});
+                    request.set_timeout(CALL_LIMIT);
+                    let sent = Instant::now();
+                    if client.probe(request).await.is_ok() {
+                        times.add(sent.elapsed());
+                    }
+                }
+            });
+        }
+        Ok(callers)
+    }
+
+    async fn through_the_harness(socket: &Path) -> Result<Callers, Failure> {
+        let cx = harness(socket).await?;
+        let mut callers = Callers::new()?;
+        for caller in 0..CALLERS {
+            let (observer, permits): (Arc<dyn CallObserver>, _) =
+                (callers.times.clone(), callers.permits.clone());
+            let cx = cx.worker(caller).observed_by(observer);
+            callers.tasks.spawn(async move {
+                while let Ok(permit) = permits.acquire().await {
+                    permit.forget();
+                    // The observer has its end.
+                    drop(cx.call(v1::ProbeRequest {}).once().await);
+                }
+            });
+        }
+        Ok(callers)
+    }
+
+    /// Ends the calls and returns their measurements, of which `length` is the time in which they were made.
+    async fn measured(self, length: Duration) -> Measured {
+        self.permits.close();
+        self.tasks.join_all().await;
+        let times = self.times.0.lock();
+        Measured {
+            per_second: times.len() as f64 / length.as_secs_f64(),
+            p50_us: times.value_at_quantile(0.5),
+            p99_us: times.value_at_quantile(0.99),
+            processor_us: None,
+        }
+    }
+}
+
+/// Has calls made one after the other by each caller.
+async fn at_full_rate(
+    callers: impl Future<Output = Result<Callers, Failure>>,
     length: Duration,
+) -> Result<Measured, Failure> {
+    let (callers, before) = (callers.await?, processor_time());
+    callers.permits.add_permits(Semaphore::MAX_PERMITS);
+    tokio::time::sleep(length).await;
+    let measured = callers.measured(length).await;
+    let calls = (measured.per_second * length.as_secs_f64()).max(1.0);
+    let processor_us = Some((processor_time() - before).as_secs_f64() * 1e6 / calls);
+    Ok(Measured { processor_us, ..measured })
 }
 
-impl Pace {
-    fn full(length: Duration) -> Pace {
-        Pace { rate: None, length }
-    }
-
-    /// Gives a permit for each call when it is due. A thread does so, since the timers of the runtime have steps of a millisecond, in each of
-    /// which several calls would be due at once.
-    fn permits(self) -> Arc<Semaphore> {
-        let permits = Arc::new(Semaphore::new(0));
-        let (Some(rate), given) = (self.rate, permits.clone()) else {
-            permits.add_permits(Semaphore::MAX_PERMITS);
-            return permits;
-        };
+/// Has calls made at a rate, by a plain client and through the harness in short turns, so that whatever else the machine does meets both.
+async fn in_turns(socket: &Path, rate: u64, length: Duration) -> Result<[Measured; 2], Failure> {
+    let ways = [Callers::plain(socket).await?, Callers::through_the_harness(socket).await?];
+    let permits = ways.each_ref().map(|callers| callers.permits.clone());
+    // A thread gives the permits, since the timers of the runtime have steps of a millisecond, in each of which several calls would be due.
+    let giver = std::thread::spawn(move || {
         let begun = Instant::now();
-        std::thread::spawn(move || {
-            for number in 1.. {
-                let due = Duration::from_secs_f64(number as f64 / rate as f64);
-                if due > self.length {
-                    break;
-                }
-                std::thread::sleep(due.saturating_sub(begun.elapsed()));
-                given.add_permits(1);
+        for number in 1.. {
+            let due = Duration::from_secs_f64(number as f64 / rate as f64);
+            if due > length {
+                break;
             }
-            given.close();
-        });
-        permits
-    }
-}
-
-async fn plainly(socket: &Path, pace: Pace) -> Result<Measured, Failure> {
-    let client = IdentityClient::new(dial(&Endpoint::Unix(socket.to_owned()), START_MAX).await?);
-    let times = Arc::new(Times::new()?);
-    let (end, before, permits) = (Instant::now() + pace.length, processor_time(), pace.permits());
-    let mut callers = JoinSet::new();
-    for _ in 0..CALLERS {
-        let (mut client, times, permits) = (client.clone(), times.clone(), permits.clone());
-        callers.spawn(async move {
-            while Instant::now() < end
-                && let Ok(permit) = permits.acquire().await
-            {
-                permit.forget();
-                let mut request = Request::new(v1::ProbeRequest {});
-                request.set_timeout(CALL_LIMIT);
-                let sent = Instant::now();
-                if client.probe(request).await.is_ok() {
-                    times.add(sent.elapsed());
-                }
-            }
-        });
-    }
-    callers.join_all().await;
-    Ok(measured(&times, pace.length, before))
-}
-
-async fn through_the_harness(socket: &Path, pace: Pace) -> Result<Measured, Failure> {
-    let cx = harness(socket, pace.length * 2).await?;
-    let times = Arc::new(Times::new()?);
-    let (end, before, permits) = (Instant::now() + pace.length, processor_time(), pace.permits());
-    let mut callers = JoinSet::new();
-    for caller in 0..CALLERS {
-        let (observer, permits): (Arc<dyn CallObserver>, _) = (times.clone(), permits.clone());
-        let cx = cx.worker(caller).observed_by(observer);
-        callers.spawn(async move {
-            while Instant::now() < end
-                && let Ok(permit) = permits.acquire().await
-            {
-                permit.forget();
-                // The observer has its end.
-                drop(cx.call(v1::ProbeRequest {}).once().await);
-            }
-        });
-    }
-    callers.join_all().await;
-    Ok(measured(&times, pace.length, before))
+            std::thread::sleep(due.saturating_sub(begun.elapsed()));
+            let turn = due.as_nanos() / TURN.as_nanos();
+            permits[usize::from(turn % 2 == 1)].add_permits(1);
+        }
+    });
+    tokio::task::spawn_blocking(|| giver.join())
+        .await?
+        .map_err(|_| "the thread that paces the calls panicked")?;
+    let [plain, harness] = ways;
+    Ok([plain.measured(length / 2).await, harness.measured(length / 2).await])
 }
 
 /// The harness, connected to a server.
-async fn harness(socket: &Path, limit: Duration) -> Result<Cx, Failure> {
+async fn harness(socket: &Path) -> Result<Cx, Failure> {
     let endpoint = Some(Endpoint::Unix(socket.to_owned()).to_string());
     let target = Target::connect(Config { endpoint, ..Config::default() }).await?;
-    Ok(Cx::of_no_check(&target, "overhead", AccessType::Mount, 1, limit))
+    Ok(Cx::of_no_check(&target, "overhead", AccessType::Mount, 1, RUN_MAX))
 }
 
 /// Makes this many calls through the harness, and writes its memory after each tenth of them.
 async fn memory(socket: &Path, calls: u64, out: &mut impl Write) -> Result<(), Failure> {
-    let cx = harness(socket, MEMORY_MAX).await?;
+    let cx = harness(socket).await?;
     write!(out, "memory of the harness during {calls} calls:")?;
     for _ in 0..LOOKS {
         let mut callers = JoinSet::new();
@@ -310,16 +330,6 @@ async fn memory(socket: &Path, calls: u64, out: &mut impl Write) -> Result<(), F
     Ok(())
 }
 
-fn measured(times: &Times, length: Duration, before: Duration) -> Measured {
-    let (times, processor) = (times.0.lock(), processor_time() - before);
-    Measured {
-        per_second: times.len() as f64 / length.as_secs_f64(),
-        p50_us: times.value_at_quantile(0.5),
-        p99_us: times.value_at_quantile(0.99),
-        processor_us: processor.as_secs_f64() * 1e6 / times.len().max(1) as f64,
-    }
-}
-
 /// The median of each number.
 fn median(rounds: &[Measured]) -> Measured {
     let of = |number: fn(&Measured) -> f64| middle(rounds.iter().map(number).collect());
@@ -327,8 +337,12 @@ fn median(rounds: &[Measured]) -> Measured {
         per_second: of(|one| one.per_second),
         p50_us: of(|one| one.p50_us as f64) as u64,
         p99_us: of(|one| one.p99_us as f64) as u64,
-        processor_us: of(|one| one.processor_us),
+        processor_us: Some(of(|one| one.processor_us.unwrap_or_default())),
     }
+}
+
+fn ratio(one: u64, other: u64) -> f64 {
+    one as f64 / other.max(1) as f64
 }
 
 fn middle(mut numbers: Vec<f64>) -> f64 {
