@@ -67,6 +67,14 @@ impl Faults {
         if let (Err(_), Some(source)) = (&answer, &source) {
             self.hurt(Moment::FailedClone, &seen, source);
         }
+        if answer.is_err()
+            && asked.volume_content_source.is_some()
+            && self.has(Defect::RejectedCopyWipesNamesake)
+            && let Some(namesake) = seen.names.iter().find(|(_, name)| **name == asked.name)
+        {
+            let id = namesake.0.clone();
+            self.empty(&mut seen, &id);
+        }
         let mut done = answer?;
         if let Some(pending) = &mut pending {
             pending.is_finished();

@@ -150,6 +150,8 @@ defects! {
     OverlappingVolumesShare = "hostpath/overlapping-volumes-share";
     /// CreateVolume of a volume that exists empties it.
     WipesAtRepeatedCreation = "hostpath/wipes-at-repeated-creation";
+    /// A copy under the name of another volume is rejected, and that volume is empty.
+    RejectedCopyWipesNamesake = "hostpath/rejected-copy-wipes-namesake";
     /// NodeStageVolume of a staged volume empties it.
     WipesAtRepeatedStaging = "hostpath/wipes-at-repeated-staging";
     /// A volume that is unpublished from its node by the controller is emptied.

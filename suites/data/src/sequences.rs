@@ -38,6 +38,7 @@ check! {
             "hostpath/members-hold-first",
             "hostpath/keeps-deleted-snapshots",
             "hostpath/hands-out-half-copies",
+            "hostpath/rejected-copy-wipes-namesake",
         ],
         duplicate_of: "*",
         runs: Serial,

@@ -16,7 +16,7 @@ use crate::sequence::PlannedStep;
 const MOMENTS: u32 = 2;
 
 pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<PlannedStep>> {
-    let mut all = vec![asked_twice(context)];
+    let mut all = vec![asked_twice(context), under_a_taken_name(context)];
     if context.has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
         all.push(members(context.script()));
     }
@@ -58,6 +58,18 @@ fn asked_twice<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
         script = script.copy(v(2), v(0)).copy(v(2), v(0)).looked_at(v(2));
     }
     script
+}
+
+/// A copy is requested by the name of a volume in use, which is not a copy. The driver has to reject it, and the volume keeps its data.
+fn under_a_taken_name<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
+    let mut script = context.script().written(v(0)).unused(v(0)).written(v(1));
+    if context.has(Capability::CloneVolume) {
+        script = script.copy(v(1), v(0)).reads(v(1));
+    }
+    if context.has(Capability::CreateDeleteSnapshot) {
+        script = script.snapshot(s(0), v(0)).copy(v(1), s(0)).reads(v(1));
+    }
+    script.unused(v(1)).looked_at(v(1)).looked_at(v(0))
 }
 
 /// The source is in use, and is written to as soon as CreateSnapshot has answered; later it is deleted, and then the snapshot.
