@@ -5,12 +5,67 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use csi_faulty_driver::Defect;
+use csi_harness::config::{AccessType, Config as RunConfig, NodeConfig};
 use csi_harness::driver::{Driver, Supervisor, Version};
 use csi_harness::resources::mounts;
 use csi_hostpath_driver::args::Args;
 use csi_hostpath_driver::{Config, HostpathDriver, StartError};
 use csi_proto::Endpoint;
 use tonic::service::Routes;
+
+/// The name of a driver's second node, on this machine as well.
+const OTHER_NODE: &str = "node2";
+/// Large enough for XFS.
+const VOLUME_BYTES: i64 = 320 << 20;
+
+/// The back end of the driver's volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    Directories,
+    Images,
+}
+
+impl Backend {
+    pub const ALL: [Backend; 2] = [Backend::Directories, Backend::Images];
+
+    /// The name by which the driver knows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Directories => "directory",
+            Backend::Images => "image",
+        }
+    }
+
+    /// The flag with which the driver uses it.
+    pub fn flag(self) -> String {
+        format!("--backend={}", self.name())
+    }
+
+    /// Returns the settings of a run on such a driver, with volumes that are mounted and block volumes.
+    pub fn run_config(self, root: &Path) -> RunConfig {
+        let fs_type = match self {
+            Backend::Directories => "",
+            // Not every kernel lets a mounted ext4 grow.
+            Backend::Images => "xfs",
+        };
+        RunConfig {
+            access_types: vec![AccessType::Mount, AccessType::Block],
+            volume_size_bytes: Some(VOLUME_BYTES),
+            fs_type: fs_type.to_owned(),
+            ..run_config(root)
+        }
+    }
+}
+
+/// Returns the settings of a run on the driver whose files are in a directory.
+pub fn run_config(root: &Path) -> RunConfig {
+    RunConfig {
+        endpoint: Some(endpoint(root).to_string()),
+        mount_dir: Some(root.join("mount")),
+        staging_dir: Some(root.join("staging")),
+        ..RunConfig::default()
+    }
+}
 
 /// Returns the endpoint of the driver whose files are in a directory.
 pub fn endpoint(root: &Path) -> Endpoint {
@@ -25,8 +80,22 @@ pub fn config(root: &Path, flags: &[&str]) -> Config {
     Args::read(arguments).unwrap().into_config().unwrap()
 }
 
-/// Returns the endpoint of another node of that driver.
-pub fn endpoint_of(root: &Path, node: &str) -> Endpoint {
+/// Returns the flag that gives that driver a second node.
+pub fn other_node_flag(root: &Path) -> String {
+    format!("--node-endpoint={OTHER_NODE}={}", other_node(root))
+}
+
+/// Returns the endpoint of that node.
+pub fn other_node(root: &Path) -> Endpoint {
+    endpoint_of(root, OTHER_NODE)
+}
+
+/// Returns the settings of a run for that node.
+pub fn other_node_config(root: &Path) -> NodeConfig {
+    NodeConfig { endpoint: other_node(root).to_string(), ..NodeConfig::default() }
+}
+
+fn endpoint_of(root: &Path, node: &str) -> Endpoint {
     Endpoint::Unix(root.join(format!("{node}.sock")))
 }
 

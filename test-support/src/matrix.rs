@@ -1,11 +1,15 @@
-//! Selects the part of the matrix of checks and drivers that a run tries: a small one every day, a shard of the whole
-//! matrix at night.
+//! The matrix of checks and drivers: the part of it that a run tries, a small one every day and a shard of the whole matrix at night, and the
+//! files that hold it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use csi_harness::checks::shard::Shard;
-use libtest_mimic::{Arguments, Trial};
+use csi_harness::results::outcome::{CheckReport, Finding, Outcome};
+use csi_harness::spec::requirements::Requirement;
+use csi_proto::lock::Mutex;
+use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::run::from_environment;
 
@@ -64,6 +68,87 @@ fn sample(rows: &[Row], seed: u64) -> Vec<bool> {
 /// Returns the number of days since 1970, in UTC.
 fn day() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / SECONDS_PER_DAY)
+}
+
+/// A committed file that has a row for each defect: its id, then a line for each check that accuses the driver.
+#[derive(Debug)]
+pub struct MatrixFile {
+    path: PathBuf,
+    /// The comment with which the file begins.
+    header: &'static str,
+    /// The rows seen in this run, by defect.
+    seen: Mutex<BTreeMap<&'static str, String>>,
+}
+
+impl MatrixFile {
+    /// Names the file, and the comment with which it begins.
+    pub fn new(path: PathBuf, header: &'static str) -> MatrixFile {
+        MatrixFile { path, header, seen: Mutex::default() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the committed row of a defect, which is empty if there is none.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read.
+    pub fn row(&self, id: &str) -> Result<String, Failed> {
+        Ok(self.rows()?.remove(id).unwrap_or_default())
+    }
+
+    /// Writes the row of a defect, and keeps those of other defects that are in the file, in the order of `ids`.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read or written.
+    pub fn write(
+        &self,
+        ids: impl IntoIterator<Item = &'static str>,
+        id: &'static str,
+        row: String,
+    ) -> Result<(), Failed> {
+        let mut seen = self.seen.lock();
+        seen.insert(id, row);
+        let committed = self.rows()?;
+        let mut text = String::from(self.header);
+        for id in ids {
+            let row = seen.get(id).or_else(|| committed.get(id)).map_or("", String::as_str);
+            if !row.is_empty() {
+                text.push_str(&format!("\n{id}\n{row}"));
+            }
+        }
+        Ok(std::fs::write(&self.path, text)?)
+    }
+
+    fn rows(&self) -> Result<BTreeMap<String, String>, Failed> {
+        let text = std::fs::read_to_string(&self.path)?;
+        let mut rows = BTreeMap::<String, String>::new();
+        let mut defect = "";
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            match line.starts_with(' ') {
+                true => rows.entry(defect.to_owned()).or_default().push_str(&format!("{line}\n")),
+                false => defect = line,
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// The line of a check that accuses the driver, and the finding and the rule that it says so by.
+pub(crate) fn accusation(report: &CheckReport) -> Option<(String, &Finding, &'static Requirement)> {
+    let (finding, warns) = match &report.outcome {
+        Outcome::Failed(finding) => (finding, ""),
+        Outcome::Warned(finding) => (finding, " (warns)"),
+        _ => return None,
+    };
+    let rule = finding.violation.requirement.unwrap_or(report.planned.check.requirements[0]);
+    Some((format!("  {} {}{warns}\n", report.label(), rule.id), finding, rule))
+}
+
+/// Returns the line of a check that accuses the driver.
+pub fn line(report: &CheckReport) -> Option<String> {
+    accusation(report).map(|(line, ..)| line)
 }
 
 /// Returns the shard that `MATRIX` names, such as `MATRIX=2/4` for the second quarter of the whole matrix, or `None`

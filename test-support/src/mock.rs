@@ -1,12 +1,9 @@
 //! Runs checks on a mock driver in this process, which the harness can kill and start like any other driver.
 
 use csi_harness::checks::check::Check;
-use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
-use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config, Effort, NodeConfig, Pairs, TimeLimits};
 use csi_harness::driver::Driver;
-use csi_harness::run::runner::RunOptions;
 use csi_mock_driver::MockDriver;
 use csi_proto::Endpoint;
 use csi_proto::lock::Mutex;
@@ -14,7 +11,7 @@ use libtest_mimic::Failed;
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 
-use crate::run::Run;
+use crate::run::{Run, options};
 
 /// Returns settings with which every sequential check can run.
 pub fn everything_set() -> Config {
@@ -93,22 +90,5 @@ async fn run_in_process(
         let nodes = (0..).map_while(|node| latest.at_node(node)).map(|driver| driver.routes());
         Ok(sockets.iter().cloned().zip(nodes).collect())
     });
-    run_on(registry, driver, config, seed, wanted).await
-}
-
-/// Runs the wanted checks on any driver.
-pub async fn run_on(
-    registry: Registry,
-    driver: Driver,
-    config: Config,
-    seed: u64,
-    wanted: impl Fn(&Check) -> bool,
-) -> Result<Run, Failed> {
-    let target = Target::connect_to(driver.clone(), config).await?;
-    let mut plan = registry.select(&Filter::default(), &target.config().access_types);
-    plan.retain(|planned| wanted(&planned.check));
-    let options = RunOptions { seed, report_each: true, registry, ..RunOptions::default() };
-    let run = Run::of(target, plan, options).await;
-    driver.leave().await?;
-    run.check_wording()
+    Run::on(driver, config, options(registry, seed), wanted).await
 }

@@ -13,7 +13,8 @@ use csi_proto::{Endpoint, Listener};
 use libtest_mimic::Failed;
 use tokio::runtime::Builder;
 
-use crate::mock::{everything_set, run_on};
+use crate::mock::everything_set;
+use crate::run::{Run, options};
 
 /// Names the socket of the mock driver.
 const SOCKET: &str = "SERVE_MOCK_AT";
@@ -62,7 +63,9 @@ pub fn played_on(
     );
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let driver = Driver::child(&command, None, Some(log));
-    Ok(runtime.block_on(run_on(registry, driver, config, seed, |other| other.id == check.id))?.reports)
+    Ok(runtime
+        .block_on(Run::on(driver, config, options(registry, seed), |other| other.id == check.id))?
+        .reports)
 }
 
 /// Serves the driver if this program was started for that. It belongs at the beginning of `main`.

@@ -1,64 +1,79 @@
-//! The committed matrix of a suite that is proven on the reference driver: every check finds the defects that it names, and what all checks
-//! say about each defect is written down.
+//! The committed matrix of a suite that is proven on drivers with one defect each: every check finds the defects that it names, and the
+//! verdicts of all checks on each defect are written down.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use csi_faulty_driver::Defect;
 use csi_harness::checks::check::Runs;
 use csi_harness::checks::registry::Suite;
 use csi_harness::config::profile::Profile;
-use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_harness::spec::requirements::req;
-use csi_proto::lock::Mutex;
 use libtest_mimic::{Arguments, Failed};
 
-use crate::matrix::{Row, sampled};
+use crate::matrix::{MatrixFile, Row, accusation, sampled};
 use crate::run::Run;
 
 /// Times that a defect is tried if a check misses it whose result depends on time. Every other check has to find it the first time.
-const PLAYS_MAX: u32 = 2;
+const PLAYS_MAX: u32 = 3;
 
-/// The checks of a suite, the defects of the reference driver, and the file that says which check finds which defect.
+/// The checks of a suite, the defects of a driver, and the file that says which check finds which defect.
 #[derive(Debug)]
-pub struct Matrix {
+pub struct Matrix<D: 'static> {
     pub suite: Suite,
-    /// The file.
-    pub path: PathBuf,
-    /// The comment with which the file begins.
-    pub header: &'static str,
+    /// The defects, in the order in which they are tried and written.
+    pub defects: &'static [D],
+    /// The name by which checks and the file know a defect.
+    pub id: fn(&D) -> &'static str,
+    pub file: MatrixFile,
+    /// True if `play` tries all that the file says of a defect, so that every trial compares the row. Otherwise the rows are compared
+    /// only with MATRIX set, when all checks are run.
+    pub is_always_compared: bool,
     /// Returns true for a line of the row of a defect that may differ from run to run.
-    pub varies: fn(Defect, &str) -> bool,
+    pub varies: fn(&D, &str) -> bool,
     /// Runs the wanted checks on a driver with a defect; returns nothing where this machine cannot.
-    pub play: Play,
+    pub play: Play<D>,
 }
 
-impl Matrix {
-    /// A trial for each defect that a check names, of which the daily sample is tried. With UPDATE set, the trials write the file;
-    /// with MATRIX set, they compare it.
+impl<D: Sync> Matrix<D> {
+    /// A trial for each defect that a check names, of which the daily sample is tried. With UPDATE set, the trials write the file.
     pub fn trials(self, arguments: &Arguments) -> Vec<libtest_mimic::Trial> {
-        let (matrix, rows) = (Arc::new(self), Rows::default());
-        let named = Defect::ALL.iter().filter(|defect| !matrix.refuted(**defect).is_empty());
-        let row = |defect: &'static Defect| {
-            let (proves, matrix, rows) = (matrix.refuted(*defect), matrix.clone(), rows.clone());
-            let test = move || matrix.is_found(&rows, *defect);
-            Row { proves, trial: libtest_mimic::Trial::test(format!("defect/{}", defect.id()), test) }
+        let matrix = Arc::new(self);
+        let named = matrix.defects.iter().filter(|defect| !matrix.refuted(defect).is_empty());
+        let row = |defect: &'static D| {
+            let (proves, matrix) = (matrix.refuted(defect), matrix.clone());
+            let title = format!("defect/{}", (matrix.id)(defect));
+            let test = move || matrix.is_found(defect);
+            Row { proves, trial: libtest_mimic::Trial::test(title, test) }
         };
         sampled(arguments, named.map(row).collect())
     }
 
+    /// Fails unless each defect that a check of the suite names exists.
+    ///
+    /// # Errors
+    /// Names the check and the defect.
+    pub fn names_agree(&self) -> Result<(), Failed> {
+        let all: BTreeSet<&str> = self.defects.iter().map(self.id).collect();
+        for check in self.suite.checks.iter() {
+            if let Some(unknown) = check.refuted_by.iter().find(|id| !all.contains(*id)) {
+                return Err(Failed::from(format!("{} names {unknown}, which does not exist", check.id)));
+            }
+        }
+        Ok(())
+    }
+
     /// The checks that name a defect.
-    fn refuted(&self, defect: Defect) -> Vec<String> {
-        let checks = self.suite.checks.iter().filter(|check| check.refuted_by.contains(&defect.id()));
+    fn refuted(&self, defect: &D) -> Vec<String> {
+        let id = (self.id)(defect);
+        let checks = self.suite.checks.iter().filter(|check| check.refuted_by.contains(&id));
         checks.map(|check| check.id.to_string()).collect()
     }
 
-    fn is_found(&self, rows: &Rows, defect: Defect) -> Result<(), Failed> {
-        let named = self.refuted(defect);
+    fn is_found(&self, defect: &D) -> Result<(), Failed> {
+        let (id, named) = ((self.id)(defect), self.refuted(defect));
         let is_set = |name: &str| std::env::var_os(name).is_some();
-        let (updates, compares) = (is_set("UPDATE"), is_set("MATRIX"));
+        let (updates, compares) = (is_set("UPDATE"), is_set("MATRIX") || self.is_always_compared);
         // What judges the whole run needs one.
         let needs_all = self
             .suite
@@ -81,22 +96,20 @@ impl Matrix {
                 None => break played,
                 Some((check, _)) if plays < PLAYS_MAX && self.depends_on_time(check) => {}
                 Some((check, why)) => {
-                    return Err(Failed::from(format!("{check} does not find {}: {why}", defect.id())));
+                    let stories = played.stories_of(check).join("\n");
+                    return Err(Failed::from(format!("{check} does not find {id}: {why}\n{stories}")));
                 }
             }
         };
         let row = row(&played)?;
         if updates {
-            let mut seen = rows.lock();
-            seen.insert(defect.id(), row);
-            return self.write(&seen);
+            return self.file.write(self.defects.iter().map(self.id), id, row);
         }
         if !compares {
             return Ok(());
         }
-        let committed = self.read()?;
-        let expected = committed.get(defect.id()).map_or("", String::as_str);
-        match self.fixed(defect, expected) == self.fixed(defect, &row) {
+        let expected = self.file.row(id)?;
+        match self.fixed(defect, &expected) == self.fixed(defect, &row) {
             true => Ok(()),
             false => Err(Failed::from(format!("the matrix says\n{expected}\nbut now it is\n{row}"))),
         }
@@ -107,70 +120,21 @@ impl Matrix {
     }
 
     /// The lines that are the same in every run.
-    fn fixed<'a>(&self, defect: Defect, row: &'a str) -> Vec<&'a str> {
+    fn fixed<'a>(&self, defect: &D, row: &'a str) -> Vec<&'a str> {
         row.lines().filter(|line| !(self.varies)(defect, line)).collect()
-    }
-
-    fn read(&self) -> Result<BTreeMap<String, String>, Failed> {
-        let text = std::fs::read_to_string(&self.path)?;
-        let mut rows = BTreeMap::<String, String>::new();
-        let mut defect = "";
-        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            match line.starts_with(' ') {
-                true => rows.entry(defect.to_owned()).or_default().push_str(&format!("{line}\n")),
-                false => defect = line,
-            }
-        }
-        Ok(rows)
-    }
-
-    /// Writes the rows seen in this run, and keeps the others as they are.
-    fn write(&self, seen: &BTreeMap<&'static str, String>) -> Result<(), Failed> {
-        let committed = self.read()?;
-        let mut text = String::from(self.header);
-        for defect in Defect::ALL {
-            let row = seen.get(defect.id()).or_else(|| committed.get(defect.id())).map_or("", String::as_str);
-            if !row.is_empty() {
-                text.push_str(&format!("\n{}\n{row}", defect.id()));
-            }
-        }
-        Ok(std::fs::write(&self.path, text)?)
     }
 }
 
 /// Runs the checks that are wanted, by id.
-pub type Play = fn(Defect, &dyn Fn(&str) -> bool) -> Result<Option<Run>, Failed>;
+pub type Play<D> = fn(&D, &dyn Fn(&str) -> bool) -> Result<Option<Run>, Failed>;
 
-/// The rows seen so far, by defect.
-type Rows = Arc<Mutex<BTreeMap<&'static str, String>>>;
-
-/// Fails unless each defect that a check of the suite names exists.
-///
-/// # Errors
-/// Names the check and the defect.
-pub fn names_agree(suite: &Suite) -> Result<(), Failed> {
-    let all: BTreeSet<&str> = Defect::ALL.iter().map(|defect| defect.id()).collect();
-    for check in suite.checks.iter() {
-        if let Some(unknown) = check.refuted_by.iter().find(|id| !all.contains(*id)) {
-            return Err(Failed::from(format!("{} names {unknown}, which does not exist", check.id)));
-        }
-    }
-    Ok(())
-}
-
-/// A line for each check that has something to say.
+/// A line for each check that accuses the driver.
 fn row(played: &Run) -> Result<String, Failed> {
     let mut lines = String::new();
     for (label, report) in played.by_label() {
-        let (Finding { violation, binds_from, .. }, warns) = match &report.outcome {
-            Outcome::Failed(finding) => (finding, ""),
-            Outcome::Warned(finding) => (finding, " (warns)"),
-            _ => continue,
-        };
-        let check = &report.planned.check;
-        let rule = violation.requirement.unwrap_or(check.requirements[0]);
+        let Some((line, finding, rule)) = accusation(report) else { continue };
         let expected = rule.binds_from();
-        if *binds_from != expected && expected == Profile::Kubernetes {
+        if finding.binds_from != expected && expected == Profile::Kubernetes {
             return Err(Failed::from(format!(
                 "{label} only remarks on {}, which Kubernetes relies on",
                 rule.id
@@ -178,10 +142,10 @@ fn row(played: &Run) -> Result<String, Failed> {
         }
         // A mount that stays when everything is undone is blamed wherever it happens.
         let is_of_undoing = [&req::NODE_UNPUBLISH_002, &req::NODE_UNSTAGE_002].contains(&rule);
-        if !check.requirements.contains(&rule) && !is_of_undoing {
+        if !report.planned.check.requirements.contains(&rule) && !is_of_undoing {
             return Err(Failed::from(format!("{label} blames {}, which it does not name", rule.id)));
         }
-        lines.push_str(&format!("  {label} {}{warns}\n", rule.id));
+        lines.push_str(&line);
     }
     Ok(lines)
 }

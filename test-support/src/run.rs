@@ -6,8 +6,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use csi_harness::checks::check::Check;
+use csi_harness::checks::filter::Filter;
 use csi_harness::checks::planned::Planned;
+use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
+use csi_harness::config::Config;
+use csi_harness::driver::Driver;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report::FailureReport;
 use csi_harness::results::outcome::{CheckReport, Finding, Halt, Outcome, Summary};
@@ -56,6 +60,24 @@ impl Run {
     pub async fn of(target: Arc<Target>, plan: Vec<Planned>, options: RunOptions) -> Run {
         let (_never, signal) = watch::channel(Halt::None);
         Run::until(signal, target, plan, options).await
+    }
+
+    /// Runs the wanted checks of the registry in the options on a driver, and stops the driver.
+    ///
+    /// # Errors
+    /// Fails if the driver cannot be reached or stopped, or if a report contains words that the wording rules forbid.
+    pub async fn on(
+        driver: Driver,
+        config: Config,
+        options: RunOptions,
+        is_wanted: impl Fn(&Check) -> bool,
+    ) -> Result<Run, Failed> {
+        let target = Target::connect_to(driver.clone(), config).await?;
+        let mut plan = options.registry.select(&Filter::default(), &target.config().access_types);
+        plan.retain(|planned| is_wanted(&planned.check));
+        let run = Run::of(target, plan, options).await;
+        driver.leave().await?;
+        run.check_wording()
     }
 
     /// Runs the checks of a plan until they end or the signal halts them.
@@ -122,6 +144,11 @@ impl Run {
             None => Ok(self),
         }
     }
+}
+
+/// The options of a run that reports every check on its own.
+pub fn options(registry: Registry, seed: u64) -> RunOptions {
+    RunOptions { seed, report_each: true, registry, ..RunOptions::default() }
 }
 
 /// Returns the gravest outcome of a check, then the others.

@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use csi_faulty_driver::Defect;
-use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
-use csi_harness::client::target::Target;
-use csi_harness::config::{AccessType, Config};
+use csi_harness::config::Config;
 use csi_harness::run::runner::RunOptions;
 use csi_suite_data::SUITE;
-use csi_test_support::hostpath;
-use csi_test_support::run::Run;
+use csi_test_support::hostpath::{self, Backend};
+use csi_test_support::run::{Run, options};
 use libtest_mimic::Failed;
 
 /// Everything that the checks ask for.
@@ -18,26 +16,6 @@ const FLAGS: [&str; 4] =
     ["--enable-attach", "--check-volume-lifecycle", "--enable-topology", "--enable-volume-expansion"];
 /// What the driver puts off, it does within a moment.
 const SETTLES_MS: u64 = 2_000;
-/// Large enough for XFS.
-const VOLUME_BYTES: i64 = 320 << 20;
-
-/// How the driver keeps its volumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Backend {
-    Directories,
-    Images,
-}
-
-impl Backend {
-    pub(crate) const ALL: [Backend; 2] = [Backend::Directories, Backend::Images];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Backend::Directories => "directory",
-            Backend::Images => "image",
-        }
-    }
-}
 
 /// Runs the checks that are wanted, of this suite and of the stateful one; without root it prints that it does not.
 pub(crate) fn play(
@@ -86,13 +64,13 @@ async fn play_in(
     defect: Option<Defect>,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Run, Failed> {
-    let backend_flag = format!("--backend={}", backend.name());
+    let backend_flag = backend.flag();
     let flags = [&FLAGS[..], &[&backend_flag]].concat();
     let driver = match place {
         Place::Here => hostpath::driver(root, &flags, defect),
         Place::Child => hostpath::child(root, &flags, defect)?,
     };
-    let mut config = config(root, backend);
+    let mut config = Config { state_dir: Some(root.join("state")), ..backend.run_config(root) };
     if defect.is_some() {
         // That it is found counts, and not how small the sequence gets that shows it.
         (config.effort.faults, config.effort.check_budget_ms) = (1, 60_000);
@@ -100,44 +78,14 @@ async fn play_in(
         // What is found by chance is no part of the matrix.
         config.effort.cases = 1;
     }
-    let target = Target::connect_to(driver.clone(), config).await?;
     let stateful = [
         csi_suite_stateful::property::SUITE,
         csi_suite_stateful::after_error::SUITE,
         csi_suite_stateful::restart::SUITE,
     ];
     let registry = Registry::new([SUITE].into_iter().chain(stateful));
-    let mut plan = registry.select(&Filter::default(), &target.config().access_types);
-    plan.retain(|planned| is_wanted(&planned.check.id));
-    let run = Run::of(target, plan, options(registry, defect)).await;
-    driver.leave().await?;
-    run.check_wording()
-}
-
-fn config(root: &Path, backend: Backend) -> Config {
-    let mut config = Config {
-        endpoint: Some(hostpath::endpoint(root).to_string()),
-        state_dir: Some(root.join("state")),
-        mount_dir: Some(root.join("mount")),
-        staging_dir: Some(root.join("staging")),
-        access_types: vec![AccessType::Mount, AccessType::Block],
-        volume_size_bytes: Some(VOLUME_BYTES),
-        ..Config::default()
-    };
-    if backend == Backend::Images {
-        // Not every kernel lets a mounted ext4 grow.
-        "xfs".clone_into(&mut config.fs_type);
-    }
-    config
-}
-
-fn options(registry: Registry, defect: Option<Defect>) -> RunOptions {
-    RunOptions {
-        // What a defect does to one check does not depend on others then.
-        jobs: if defect.is_some() { 1 } else { 4 },
-        seed: 1,
-        report_each: true,
-        registry,
-        ..RunOptions::default()
-    }
+    // What a defect does to one check does not depend on others if one runs at a time.
+    let jobs = if defect.is_some() { 1 } else { 4 };
+    let options = RunOptions { jobs, ..options(registry, 1) };
+    Run::on(driver, config, options, |check| is_wanted(&check.id)).await
 }

@@ -9,13 +9,13 @@ mod bench;
 use std::path::Path;
 use std::process::ExitCode;
 
-use bench::Backend;
 use csi_faulty_driver::Defect;
 use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_data::SUITE;
-use csi_test_support::hostpath;
-use csi_test_support::proven::{Matrix, names_agree};
+use csi_test_support::hostpath::{self, Backend};
+use csi_test_support::matrix::MatrixFile;
+use csi_test_support::proven::Matrix;
 use libtest_mimic::{Arguments, Failed};
 
 /// Drivers at the same time; they wait more than they work.
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
-    let mut trials = vec![libtest_mimic::Trial::test("names-agree", || names_agree(&SUITE))];
+    let mut trials = vec![libtest_mimic::Trial::test("names-agree", || matrix().names_agree())];
     for backend in Backend::ALL {
         let name = format!("a-right-driver-passes/{}", backend.name());
         trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
@@ -130,17 +130,19 @@ const HEADER: &str = "\
 # UPDATE=1 cargo test -p csi-suite-data --test refutation writes this file; ci/matrix compares it.
 ";
 
-fn matrix() -> Matrix {
+fn matrix() -> Matrix<Defect> {
     Matrix {
         suite: SUITE,
-        path: Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"),
-        header: HEADER,
+        defects: Defect::ALL,
+        id: |defect| defect.id(),
+        file: MatrixFile::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"), HEADER),
+        is_always_compared: false,
         varies,
-        play: |defect, is_wanted| bench::play(Backend::Images, Some(defect), is_wanted),
+        play: |defect, is_wanted| bench::play(Backend::Images, Some(*defect), is_wanted),
     }
 }
 
 /// Lines that depend on how much time there is: sequences go on with calls at random.
-fn varies(_: Defect, line: &str) -> bool {
+fn varies(_: &Defect, line: &str) -> bool {
     line.contains("data/sequences/")
 }

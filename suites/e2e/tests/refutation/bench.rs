@@ -43,9 +43,6 @@ const IN_ORDER: &str = "--check-volume-lifecycle";
 const CSI_DRIVER: &str = "kind: CSIDriver\nmetadata: {name: hostpath.csi.k8s.io}\n\
     spec: {nodeAllocatableUpdatePeriodSeconds: 10, serviceAccountTokenInSecrets: true, tokenRequests: [{audience: vault}]}\n";
 
-/// The second node, where there is one.
-const OTHER_NODE: &str = "node2";
-
 /// Limits the wait for a pod or a copy whose start or removal a defect prevents.
 const POD_LIMIT: Duration = Duration::from_secs(15);
 /// Time for a test with a defect, half of whose rest is spent on waiting for what the test has made to go.
@@ -155,7 +152,7 @@ enum Setup {
 fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Vec<&str>) -> Option<Run> {
     let ran = hostpath::in_directory(async |root| {
         let manifests = if setup == Setup::SmallNode { CSI_DRIVER } else { "" };
-        let other_node = format!("--node-endpoint={OTHER_NODE}={}", hostpath::endpoint_of(root, OTHER_NODE));
+        let other_node = hostpath::other_node_flag(root);
         let own_flags: &[&str] = match setup {
             Setup::SmallNode => &[IN_ORDER, "--attach-limit=3"],
             // A node that is shut down cannot unpublish a volume before it is detached.
@@ -191,7 +188,7 @@ fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Ve
         let is_faulty = defect.is_some_and(|defect| defect != Defect::SnapshotsNeedQuiet);
         let mut endpoints = vec![hostpath::endpoint(root)];
         if setup == Setup::TwoNodes {
-            endpoints.push(hostpath::endpoint_of(root, OTHER_NODE));
+            endpoints.push(hostpath::other_node(root));
         }
         let suite = suite(&definition, manifests, endpoints.len(), version, is_faulty);
         let mut config = config_of(root, &endpoints, is_faulty);

@@ -5,15 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use csi_faulty_driver::plain::{Mistake, PlainDriver, storage};
-use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
-use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, BackendProxy, Config, Effort, FaultHook, TimeLimits};
 use csi_harness::driver::{Driver, DriverLog};
 use csi_harness::run::runner::RunOptions;
 use csi_proto::{Endpoint, Listener};
 use csi_suite_faults::SUITE;
-use csi_test_support::run::Run;
+use csi_test_support::run::{Run, options};
 use csi_test_support::{address, hostpath};
 use libtest_mimic::Failed;
 use tonic::service::Routes;
@@ -106,16 +104,8 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
     if tries.forgets {
         driver.forgets();
     }
-    let target = Target::connect_to(driver.clone(), config).await?;
-    let registry = Registry::new([SUITE]);
-    let mut filter = Filter::default();
-    filter.add(tries.check.unwrap_or_default())?;
-    let plan = registry.select(&filter, &target.config().access_types);
-    let options =
-        RunOptions { jobs: 1, seed: tries.seed, report_each: true, registry, ..RunOptions::default() };
-    let run = Run::of(target, plan, options).await;
-    driver.leave().await?;
-    run.check_wording()
+    let options = RunOptions { jobs: 1, ..options(Registry::new([SUITE]), tries.seed) };
+    Run::on(driver, config, options, |check| tries.check.is_none_or(|id| check.id == id)).await
 }
 
 /// A way through the run to a server that the plain driver has its list of volumes at.
@@ -136,9 +126,6 @@ fn config(root: &Path, tries: &Tries, proxy: BackendProxy) -> Config {
         ..Effort::default()
     };
     Config {
-        endpoint: Some(hostpath::endpoint(root).to_string()),
-        mount_dir: Some(root.join("mount")),
-        staging_dir: Some(root.join("staging")),
         faults: vec![offline(root)],
         backend_proxies: vec![proxy],
         access_types: tries.access.clone(),
@@ -146,7 +133,7 @@ fn config(root: &Path, tries: &Tries, proxy: BackendProxy) -> Config {
         parameters: tries.parameters.clone(),
         time_limits: limits,
         effort,
-        ..Config::default()
+        ..hostpath::run_config(root)
     }
 }
 

@@ -3,7 +3,6 @@
 //! said.
 //!
 //! `UPDATE=1 cargo test -p csi-suite-faults --test refutation` writes the matrix of checks and mistakes anew.
-#![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod bench;
 mod blamed;

@@ -3,12 +3,9 @@
 use std::path::Path;
 
 use csi_faulty_driver::Defect;
-use csi_harness::checks::filter::Filter;
-use csi_harness::client::target::Target;
 use csi_harness::config::Config;
-use csi_harness::run::runner::RunOptions;
 use csi_test_support::hostpath;
-use csi_test_support::run::Run;
+use csi_test_support::run::{Run, options};
 use libtest_mimic::{Failed, Trial};
 
 use crate::registry;
@@ -33,19 +30,11 @@ pub(crate) fn trial() -> Trial {
 async fn play(root: &Path) -> Result<Vec<String>, Failed> {
     let driver = hostpath::driver(root, &["--backend=image"], Some(Defect::IgnoresFsType));
     let config = Config {
-        endpoint: Some(hostpath::endpoint(root).to_string()),
-        mount_dir: Some(root.join("mount")),
-        staging_dir: Some(root.join("staging")),
         volume_size_bytes: Some(VOLUME_BYTES),
         fs_type: "ext4".to_owned(),
-        ..Config::default()
+        ..hostpath::run_config(root)
     };
-    let target = Target::connect_to(driver.clone(), config).await?;
-    let mut plan = registry().select(&Filter::default(), &target.config().access_types);
-    plan.retain(|planned| planned.check.id == ODD_FILE_SYSTEMS);
-    let run =
-        Run::of(target, plan, RunOptions { seed: 1, registry: registry(), ..RunOptions::default() }).await;
-    driver.leave().await?;
+    let run = Run::on(driver, config, options(registry(), 1), |check| check.id == ODD_FILE_SYSTEMS).await?;
     let found = run.target.mismatches().into_iter();
     Ok(found.map(|one| format!("{}: {} ({})", one.what, one.actual, one.call)).collect())
 }

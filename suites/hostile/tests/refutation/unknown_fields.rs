@@ -4,12 +4,11 @@ use std::path::Path;
 
 use csi_harness::checks::check::{Body, Check};
 use csi_harness::checks::registry::{Checks, Registry, Suite};
-use csi_harness::config::Config;
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::Outcome;
 use csi_suite_hostile::scene::Scene;
 use csi_suite_hostile::send::send;
-use csi_test_support::run::Run;
+use csi_test_support::run::{Run, options};
 use csi_test_support::{hostpath, mock};
 use libtest_mimic::{Failed, Trial};
 
@@ -39,13 +38,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 async fn play(root: &Path) -> Result<Run, Failed> {
     let driver = hostpath::driver(root, &["--backend=directory", "--enable-attach"], None);
-    let config = Config {
-        endpoint: Some(hostpath::endpoint(root).to_string()),
-        mount_dir: Some(root.join("mount")),
-        staging_dir: Some(root.join("staging")),
-        ..Config::default()
-    };
-    mock::run_on(registry(), driver, config, 1, |_| true).await
+    Run::on(driver, hostpath::run_config(root), options(registry(), 1), |_| true).await
 }
 
 fn judge(run: &Run) -> Result<(), Failed> {

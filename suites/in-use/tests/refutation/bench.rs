@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use csi_faulty_driver::Defect;
-use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::{Registry, Suite};
-use csi_harness::client::target::Target;
-use csi_harness::config::{AccessType, Config, NodeConfig};
+use csi_harness::config::Config;
 use csi_harness::run::runner::RunOptions;
 use csi_suite_in_use::nodes;
-use csi_test_support::hostpath;
-use csi_test_support::run::Run;
+use csi_test_support::hostpath::{self, Backend};
+use csi_test_support::run::{Run, options};
 use libtest_mimic::Failed;
 
 /// Everything that the checks ask for.
@@ -24,28 +22,6 @@ const FLAGS: [&str; 4] = [
 const STRICT_ORDER: &str = "--check-volume-lifecycle=";
 /// What the driver puts off, it does within a moment.
 const SETTLES_MS: u64 = 2_000;
-/// The second node, on this machine as well.
-const OTHER_NODE: &str = "node2";
-/// Large enough for XFS.
-const VOLUME_BYTES: i64 = 320 << 20;
-
-/// How the driver keeps its volumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Backend {
-    Directories,
-    Images,
-}
-
-impl Backend {
-    pub(crate) const ALL: [Backend; 2] = [Backend::Directories, Backend::Images];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Backend::Directories => "directory",
-            Backend::Images => "image",
-        }
-    }
-}
 
 /// The check that lets changes of the driver fail, for which the driver has to be a process of its own.
 pub(crate) const CALLS_FAILING: &str = "in-use/calls-failing";
@@ -110,8 +86,7 @@ pub(crate) fn play(
 impl Setup {
     /// Runs the checks that are wanted on a driver that keeps its files in a directory.
     pub(crate) async fn play_in(self, root: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Run, Failed> {
-        let backend_flag = format!("--backend={}", self.backend.name());
-        let other_node = format!("--node-endpoint={OTHER_NODE}={}", hostpath::endpoint_of(root, OTHER_NODE));
+        let (backend_flag, other_node) = (self.backend.flag(), hostpath::other_node_flag(root));
         // The nodes of this driver share all volumes, and have no topology.
         let strict_order = format!("{STRICT_ORDER}{}", self.suite.name != nodes::SUITE.name);
         let flags =
@@ -120,53 +95,20 @@ impl Setup {
             true => hostpath::child(root, &flags, self.defect)?,
             false => hostpath::driver(root, &flags, self.defect),
         };
-        let mut config = config(root, self.backend);
+        let mut config = Config {
+            nodes: vec![hostpath::other_node_config(root)],
+            state_dir: Some(root.join("state")),
+            mutable_parameters: [("tier".to_owned(), "gold".to_owned())].into_iter().collect(),
+            ..self.backend.run_config(root)
+        };
         if self.defect.is_some() {
             config.time_limits.settle_ms = Some(SETTLES_MS);
             config.time_limits.stall_ms = STALL_MS;
             config.effort.budget_ms = Some(BUDGET_MS);
         }
-        let target = Target::connect_to(driver.clone(), config).await?;
-        let registry = Registry::new([self.suite]);
-        let mut plan = registry.select(&Filter::default(), &target.config().access_types);
-        plan.retain(|planned| is_wanted(&planned.check.id));
-        let run = Run::of(target, plan, options(registry, self.defect)).await;
-        driver.leave().await?;
-        run.check_wording()
-    }
-}
-
-fn config(root: &Path, backend: Backend) -> Config {
-    let mut config = Config {
-        endpoint: Some(hostpath::endpoint(root).to_string()),
-        nodes: vec![NodeConfig {
-            endpoint: hostpath::endpoint_of(root, OTHER_NODE).to_string(),
-            mount_dir: None,
-            staging_dir: None,
-            paths: None,
-        }],
-        state_dir: Some(root.join("state")),
-        mount_dir: Some(root.join("mount")),
-        staging_dir: Some(root.join("staging")),
-        access_types: vec![AccessType::Mount, AccessType::Block],
-        volume_size_bytes: Some(VOLUME_BYTES),
-        mutable_parameters: [("tier".to_owned(), "gold".to_owned())].into_iter().collect(),
-        ..Config::default()
-    };
-    if backend == Backend::Images {
-        // Not every kernel lets a mounted ext4 grow.
-        "xfs".clone_into(&mut config.fs_type);
-    }
-    config
-}
-
-fn options(registry: Registry, defect: Option<Defect>) -> RunOptions {
-    RunOptions {
-        // What a defect does to one check does not depend on others then.
-        jobs: if defect.is_some() { 1 } else { 4 },
-        seed: 1,
-        report_each: true,
-        registry,
-        ..RunOptions::default()
+        // What a defect does to one check does not depend on others if one runs at a time.
+        let jobs = if self.defect.is_some() { 1 } else { 4 };
+        let options = RunOptions { jobs, ..options(Registry::new([self.suite]), 1) };
+        Run::on(driver, config, options, |check| is_wanted(&check.id)).await
     }
 }

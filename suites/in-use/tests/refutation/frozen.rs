@@ -7,11 +7,11 @@ use csi_faulty_driver::Defect;
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 use csi_harness::resources::left_behind::Removal;
-use csi_test_support::hostpath;
+use csi_test_support::hostpath::{self, Backend};
 use csi_test_support::run::Run;
 use libtest_mimic::{Failed, Trial};
 
-use crate::bench::{self, Backend, Setup};
+use crate::bench::{self, Setup};
 
 /// Freezes the file system of each volume of which it takes a snapshot, for good.
 const DEFECT: Option<Defect> = Some(Defect::SnapshotLeavesFrozen);

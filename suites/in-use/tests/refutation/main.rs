@@ -11,13 +11,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bench::{Backend, CALLS_FAILING, KILLED_IN_SNAPSHOT};
+use bench::{CALLS_FAILING, KILLED_IN_SNAPSHOT};
 use csi_faulty_driver::Defect;
 use csi_harness::checks::registry::Suite;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_in_use::{SUITE, nodes};
-use csi_test_support::hostpath;
-use csi_test_support::proven::{Matrix, names_agree};
+use csi_test_support::hostpath::{self, Backend};
+use csi_test_support::matrix::MatrixFile;
+use csi_test_support::proven::Matrix;
 use libtest_mimic::{Arguments, Failed};
 
 /// Rows of a time line that are read at a glance.
@@ -36,8 +37,8 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
     let mut trials = vec![
-        libtest_mimic::Trial::test("names-agree", || names_agree(&SUITE)),
-        libtest_mimic::Trial::test("names-agree/nodes", || names_agree(&nodes::SUITE)),
+        libtest_mimic::Trial::test("names-agree", || matrix().names_agree()),
+        libtest_mimic::Trial::test("names-agree/nodes", || matrix_of_nodes().names_agree()),
     ];
     for backend in Backend::ALL {
         let name = format!("a-right-driver-passes/{}", backend.name());
@@ -124,39 +125,43 @@ const HEADER: &str = "\
 # UPDATE=1 cargo test -p csi-suite-in-use --test refutation writes this file; ci/matrix compares it.
 ";
 
-fn matrix() -> Matrix {
+fn matrix() -> Matrix<Defect> {
     Matrix {
         suite: SUITE,
-        path: Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"),
-        header: HEADER,
+        defects: Defect::ALL,
+        id: |defect| defect.id(),
+        file: MatrixFile::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"), HEADER),
+        is_always_compared: false,
         varies,
-        play: |defect, is_wanted| bench::play(SUITE, Backend::Images, Some(defect), is_wanted),
+        play: |defect, is_wanted| bench::play(SUITE, Backend::Images, Some(*defect), is_wanted),
     }
 }
 
-fn matrix_of_nodes() -> Matrix {
+fn matrix_of_nodes() -> Matrix<Defect> {
     Matrix {
         suite: nodes::SUITE,
-        path: Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/nodes.txt"),
-        header: HEADER,
+        defects: Defect::ALL,
+        id: |defect| defect.id(),
+        file: MatrixFile::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/nodes.txt"), HEADER),
+        is_always_compared: false,
         varies: nodes_vary,
-        play: |defect, is_wanted| bench::play(nodes::SUITE, Backend::Images, Some(defect), is_wanted),
+        play: |defect, is_wanted| bench::play(nodes::SUITE, Backend::Images, Some(*defect), is_wanted),
     }
 }
 
 /// Lines of the matrix of nodes that depend on time: a driver of this process is killed at a moment and not before a change, and most defects
 /// are tried on such a driver; a detach that meets an attach may fail; and a read may come before or after a volume is emptied.
-fn nodes_vary(defect: Defect, line: &str) -> bool {
+fn nodes_vary(defect: &Defect, line: &str) -> bool {
     let is_of = |check: &str| line.contains(check);
     is_of("nodes/killed-in-each-call")
-        || defect == Defect::FailedDetachIsDone && is_of("nodes/waiting-attach")
-        || defect == Defect::LateDetachWipes && is_of("nodes/silent-multi-writer")
+        || *defect == Defect::FailedDetachIsDone && is_of("nodes/waiting-attach")
+        || *defect == Defect::LateDetachWipes && is_of("nodes/silent-multi-writer")
 }
 
 /// Lines that depend on how fast calls and writes are: what a call is doing when it is given up, or when another one comes, or when the
 /// driver is stopped, varies, and so does what a workload writes between a call and its repetition. Checks run at the same time, and a defect
 /// that hurts other volumes than that of the call may hurt those of any check.
-fn varies(defect: Defect, line: &str) -> bool {
+fn varies(defect: &Defect, line: &str) -> bool {
     let checks = [
         "in-use/calls-given-up",
         "in-use/calls-in-pairs",
@@ -164,5 +169,5 @@ fn varies(defect: Defect, line: &str) -> bool {
         "in-use/driver-frozen",
         "in-use/driver-killed-in-snapshot",
     ];
-    defect == Defect::UnstagingBreaksOthers || checks.iter().any(|check| line.contains(check))
+    *defect == Defect::UnstagingBreaksOthers || checks.iter().any(|check| line.contains(check))
 }

@@ -12,8 +12,8 @@ use csi_mock_driver::{Defect, Quirk};
 use csi_suite_load::workload::{Changes, Workload};
 use csi_suite_load::{Results, SUITE, suite};
 use csi_test_support::matrix::{self, Row, sampled};
-use csi_test_support::mock::{self, everything_set, run_on};
-use csi_test_support::run::{Run, outcomes};
+use csi_test_support::mock::{self, everything_set};
+use csi_test_support::run::{Run, options, outcomes};
 use csi_test_support::{hostpath, process, quirks};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -105,7 +105,8 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
             "node-publish-refusal-keeps-file",
             "rejections",
             short(6),
-            ["LOAD-003", "open file for each rejected NodePublishVolume with"],
+            // The request that leaks is found, and shown.
+            ["LOAD-003", "NodePublishVolume {"],
         ),
         ("delete-volume-keeps-file", "smoke", fast(8, 60.0), ["LOAD-003", "open file"]),
         ("controller-publish-hidden-limit", "256-on-a-node", short(3), ["LOAD-004", "after 200 volumes"]),
@@ -217,14 +218,8 @@ fn on_reference_driver(
             ..everything_set()
         };
         let registry = registry(preset, changes, &Results::default())?;
-        run_on(
-            registry,
-            hostpath::child(root, &[&format!("--backend={backend}")], defect)?,
-            config,
-            seed,
-            |_| true,
-        )
-        .await
+        let driver = hostpath::child(root, &[&format!("--backend={backend}")], defect)?;
+        Run::on(driver, config, options(registry, seed), |_| true).await
     });
     played.map(|run| Ok(run?.reports)).transpose()
 }
@@ -248,9 +243,9 @@ fn is_found(reports: &[CheckReport], [rule, text]: [&str; 2]) -> Result<(), Fail
         let failed = outcomes(report).filter_map(Outcome::violation);
         failed.chain(&report.warnings).collect::<Vec<_>>()
     });
-    let found = findings
-        .filter(|found| found.requirement.is_some_and(|one| one.id == rule))
-        .any(|found| format!("{} {}", found.message, found.actual).contains(text));
+    let found = findings.filter(|found| found.requirement.is_some_and(|one| one.id == rule)).any(|found| {
+        format!("{} {} {}", found.message, found.actual, found.transcript.join(" ")).contains(text)
+    });
     match found {
         true => Ok(()),
         false => Err(format!("{rule} {text:?} is missing: {reports:#?}").into()),

@@ -3,20 +3,19 @@
 //! tries every check on every defect, so that a check that accuses more defects than before is noticed, too; with
 //! `MATRIX=2/4` it does so for the second quarter.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::client::answer::Answer;
 use csi_harness::config::AccessType;
 use csi_harness::results::failure_report::explaining_calls;
-use csi_harness::results::outcome::{CheckReport, Finding, Outcome};
+use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_harness::run::refutation::{Trial, by_its_rules, is_of_preview};
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Capability, Defect};
-use csi_proto::lock::Mutex;
-use csi_test_support::matrix::{self, Row, sampled};
+use csi_test_support::matrix::{self, MatrixFile, Row, sampled};
 use csi_test_support::run::Run;
 use libtest_mimic::{Arguments, Failed};
 
@@ -33,11 +32,8 @@ const HEADER: &str = "\
 /// The results of checks, each with the label of its run.
 type Lines = BTreeSet<(String, String)>;
 
-/// The rows so far, by defect.
-type Rows = Arc<Mutex<BTreeMap<&'static str, String>>>;
-
 pub(crate) fn trials(arguments: &Arguments) -> Vec<libtest_mimic::Trial> {
-    let rows = Rows::default();
+    let file = Arc::new(matrix_file());
     let part = matrix::part();
     // The slowest trials come first.
     let slow = [Defect::CreateVolumeCrashesAfterWork];
@@ -45,9 +41,9 @@ pub(crate) fn trials(arguments: &Arguments) -> Vec<libtest_mimic::Trial> {
     let all = slow.into_iter().chain(others);
     let here = all.filter(|defect| part.is_none_or(|part| part.has(defect.id())));
     let row = |defect: Defect| {
-        let (proves, rows) =
-            (refuted_by(defect.id()).map(|check| check.id.to_string()).collect(), rows.clone());
-        let test = move || is_found(&rows, defect);
+        let (proves, file) =
+            (refuted_by(defect.id()).map(|check| check.id.to_string()).collect(), file.clone());
+        let test = move || is_found(&file, defect);
         Row { proves, trial: libtest_mimic::Trial::test(format!("defect/{defect}"), test) }
     };
     let mut trials = sampled(arguments, here.map(row).collect());
@@ -84,7 +80,7 @@ fn a_snapshot_that_was_never_listed() -> Result<(), Failed> {
 
 /// Checks that only one of the checks in the row of a defect reports it, and that the others refer to that one.
 fn one_reports(defect: Defect, check: &str) -> Result<(), Failed> {
-    let committed = read_matrix()?.remove(defect.id()).unwrap_or_default();
+    let committed = matrix_file().row(defect.id())?;
     let tried = tried_on(defect.id(), &committed).unwrap_or_default();
     let mock = csi_mock_driver::Config { seed: Some(1), defects: vec![defect], ..everything_on() };
     let mut config = everything_set();
@@ -121,16 +117,16 @@ fn the_rejected_name_is_marked() -> Result<(), Failed> {
     Ok(())
 }
 
-fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
+fn is_found(file: &MatrixFile, defect: Defect) -> Result<(), Failed> {
     let id = defect.id();
-    let committed = read_matrix()?.remove(id).unwrap_or_default();
+    let committed = file.row(id)?;
     let tried = tried_on(id, &committed);
     let play = |without| {
         play(defect, without, |check| tried.as_ref().is_none_or(|tried| tried.contains(&*check.id)))
     };
     let played = play(Vec::new())?;
     let mut wrong = misattributed(&played)?;
-    let mut lines = lines(&played)?;
+    let mut lines = lines(&played);
     for check in &refuted_by(id).collect::<Vec<_>>() {
         let absent = lacks(check);
         let said = if absent.is_empty() {
@@ -138,33 +134,31 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
                 // Objects that all other checks leave on such a driver may disturb it, such as a full node.
                 Some(_) if tried.is_none() => {
                     let alone = self::play(defect, Vec::new(), |other| other.id == check.id)?;
-                    lines.extend(lines_of(&alone, check)?);
+                    lines.extend(lines_of(&alone, check));
                     not_found(&alone, check)
                 }
                 said => said,
             }
         } else {
             let without = play(absent)?;
-            lines.extend(lines_of(&without, check)?);
+            lines.extend(lines_of(&without, check));
             not_found(&without, check)
         };
         wrong.extend(said.map(|said| format!("{} does not find {id}: {said}", check.id)));
         for absent in lacks_for_rules(check) {
             let without = play(vec![absent])?;
             wrong.extend(misattributed(&without)?);
-            lines.extend(lines_of(&without, check)?);
+            lines.extend(lines_of(&without, check));
         }
     }
 
-    let row = lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n");
-    let mut seen = rows.lock();
-    seen.insert(id, row.clone());
+    let row = lines.into_iter().map(|(_, line)| line).collect::<String>();
     if std::env::var_os("UPDATE").is_some() {
-        write_matrix(&seen)?;
+        file.write(all_ids(), id, row)?;
     } else if committed != row {
         wrong.push(format!(
-            "the row of {id} in {} is\n{committed}\nbut now it is\n{row}\nrun with UPDATE=1 if that is meant",
-            matrix_path().display()
+            "the row of {id} in {} is\n{committed}but now it is\n{row}run with UPDATE=1 if that is meant",
+            file.path().display()
         ));
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
@@ -179,8 +173,8 @@ fn tried_on(defect: &'static str, committed: &str) -> Option<BTreeSet<String>> {
     Some(accuse.map(str::to_owned).chain(refuted_by(defect).map(|check| check.id.to_string())).collect())
 }
 
-fn lines_of(played: &Run, check: &Check) -> Result<Lines, Failed> {
-    Ok(lines(played)?.into_iter().filter(|(label, _)| is_run_of(label, check)).collect())
+fn lines_of(played: &Run, check: &Check) -> Lines {
+    lines(played).into_iter().filter(|(label, _)| is_run_of(label, check)).collect()
 }
 
 /// Runs one check at a time, so that a row contains what each finds by itself.
@@ -242,52 +236,14 @@ fn misattributed(played: &Run) -> Result<Vec<String>, Failed> {
     Ok(wrong)
 }
 
-/// Returns one line for each check with a result, by label.
-fn lines(played: &Run) -> Result<Lines, Failed> {
-    let mut lines = Lines::new();
-    for (label, report) in played.by_label() {
-        let (violation, warns) = match &report.outcome {
-            Outcome::Failed(Finding { violation, .. }) => (violation, ""),
-            Outcome::Warned(Finding { violation, .. }) => (violation, " (warns)"),
-            _ => continue,
-        };
-        let first = report.planned.check.requirements[0];
-        let rule = violation.requirement.unwrap_or(first).id;
-        let line = format!("  {label} {rule}{warns}");
-        lines.insert((label, line));
-    }
-    Ok(lines)
+/// Returns one line for each check that accuses the driver, by label.
+fn lines(played: &Run) -> Lines {
+    let line = |(label, report)| Some((label, matrix::line(report)?));
+    played.by_label().into_iter().filter_map(line).collect()
 }
 
-fn matrix_path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt")
-}
-
-fn read_matrix() -> Result<BTreeMap<String, String>, Failed> {
-    let text = std::fs::read_to_string(matrix_path())?;
-    let mut matrix = BTreeMap::<String, Vec<&str>>::new();
-    let mut defect = "";
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        if line.starts_with(' ') {
-            matrix.entry(defect.to_owned()).or_default().push(line);
-        } else {
-            defect = line;
-        }
-    }
-    Ok(matrix.into_iter().map(|(defect, lines)| (defect, lines.join("\n"))).collect())
-}
-
-/// Writes the rows of this run, and keeps the others.
-fn write_matrix(seen: &BTreeMap<&'static str, String>) -> Result<(), Failed> {
-    let committed = read_matrix().unwrap_or_default();
-    let mut text = String::from(HEADER);
-    for id in all_ids() {
-        let row = seen.get(id).or_else(|| committed.get(id)).map_or("", String::as_str);
-        if !row.is_empty() {
-            text.push_str(&format!("\n{id}\n{row}\n"));
-        }
-    }
-    Ok(std::fs::write(matrix_path(), text)?)
+fn matrix_file() -> MatrixFile {
+    MatrixFile::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"), HEADER)
 }
 
 /// Returns the defects that this suite has to find.

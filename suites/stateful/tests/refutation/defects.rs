@@ -27,7 +27,7 @@ const SEEDS_OF_TABLE: [u64; 5] = [1, 2, 3, 4, 5];
 const DIAL_MS: u64 = 5_000;
 /// Where a check is named for defects that no single call shows, the table has the tries that each took.
 const HEADER: &str = "\
-# CallMode many tries (sequences, or rounds of calls) a check needs to find a defect, at the seeds 1 to 5.
+# How many tries (sequences, or rounds of calls) a check needs to find a defect, at the seeds 1 to 5.
 # `end` is a check that finds it when everything is done, `-` one that does not find it. Behind it, the rule that it blames, and whether
 # it only warns.
 # UPDATE=1 cargo test -p csi-suite-stateful --test refutation defect/ writes this file.

@@ -10,12 +10,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bench::{Backend, WayBack};
+use bench::WayBack;
+use csi_faulty_driver::Defect;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_upgrade::SUITE;
-use csi_test_support::hostpath;
-use csi_test_support::proven::{Matrix, names_agree};
+use csi_test_support::hostpath::{self, Backend};
+use csi_test_support::matrix::MatrixFile;
+use csi_test_support::proven::Matrix;
 use libtest_mimic::{Arguments, Failed};
 
 /// Drivers at the same time; they wait more than they work.
@@ -35,7 +37,7 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
-    let mut trials = vec![libtest_mimic::Trial::test("names-agree", || names_agree(&SUITE))];
+    let mut trials = vec![libtest_mimic::Trial::test("names-agree", || matrix().names_agree())];
     for (name, backend, way_back) in [
         ("directories", Backend::Directories, WayBack::Downgrade),
         ("images", Backend::Images, WayBack::Downgrade),
@@ -95,13 +97,15 @@ const HEADER: &str = "\
 # UPDATE=1 cargo test -p csi-suite-upgrade --test refutation writes this file; ci/matrix compares it.
 ";
 
-fn matrix() -> Matrix {
+fn matrix() -> Matrix<Defect> {
     Matrix {
         suite: SUITE,
-        path: Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"),
-        header: HEADER,
+        defects: Defect::ALL,
+        id: |defect| defect.id(),
+        file: MatrixFile::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"), HEADER),
+        is_always_compared: false,
         // It depends on the speed of the machine which of two drivers is taken for the one that is left.
         varies: |_, line| line.contains("upgrade/side-by-side"),
-        play: |defect, is_wanted| bench::play(Backend::Images, Some(defect), WayBack::Downgrade, is_wanted),
+        play: |defect, is_wanted| bench::play(Backend::Images, Some(*defect), WayBack::Downgrade, is_wanted),
     }
 }
