@@ -9,6 +9,7 @@ use csi_proto::v1::{
     CapacityRange, ControllerExpandVolumeRequest, CreateSnapshotRequest, CreateVolumeRequest,
     NodeExpandVolumeRequest, NodeStageVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
 };
+use csi_test_support::machine::can_mount;
 use rustix::mount::UnmountFlags;
 
 use crate::args::Args;
@@ -179,18 +180,9 @@ fn data_of_an_unsettled_commit_stay_until_a_restart() {
     }
 }
 
-/// Block volumes and mounts need root.
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        println!("skipped: needs root for mounts and loop devices");
-    }
-    is_root
-}
-
 #[test]
 fn failed_expansion_is_undone_or_completed() {
-    if !is_root() {
+    if !can_mount() {
         return;
     }
     let root = tempfile::tempdir().unwrap();
@@ -209,7 +201,7 @@ fn failed_expansion_is_undone_or_completed() {
 
 #[test]
 fn restart_keeps_expansion_with_unsettled_commit() {
-    if !is_root() {
+    if !can_mount() {
         return;
     }
     let root = tempfile::tempdir().unwrap();
@@ -225,7 +217,7 @@ fn restart_keeps_expansion_with_unsettled_commit() {
 
 #[test]
 fn failed_growth_of_a_file_system_survives_restart() {
-    if !is_root() {
+    if !can_mount() {
         return;
     }
     let root = tempfile::tempdir().unwrap();
@@ -254,7 +246,7 @@ fn failed_growth_of_a_file_system_survives_restart() {
 /// A driver that is killed between growing the image and committing the record leaves this state.
 #[test]
 fn image_larger_than_its_record_keeps_its_end() {
-    if !is_root() {
+    if !can_mount() {
         return;
     }
     use std::os::unix::fs::FileExt;

@@ -13,6 +13,8 @@ use csi_hostpath_driver::{Config, HostpathDriver, StartError};
 use csi_proto::Endpoint;
 use tonic::service::Routes;
 
+use crate::machine;
+
 /// The name of a driver's second node, on this machine as well.
 const OTHER_NODE: &str = "node2";
 /// Large enough for XFS.
@@ -180,12 +182,10 @@ pub fn serve_if_asked() -> Option<ExitCode> {
     }
 }
 
-/// Runs an async function in a new directory and removes the mounts and loop devices below it. Without root it prints
-/// that the test is skipped, and returns `None`.
-#[expect(clippy::print_stdout, reason = "a test that does not run says so")]
+/// Runs an async function in a new directory and removes the mounts and loop devices below it. On a machine that
+/// [cannot mount](machine::can_mount), it returns `None`.
 pub fn in_directory<T>(test: impl AsyncFnOnce(&Path) -> T) -> Option<T> {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: needs root for mounts and loop devices");
+    if !machine::can_mount() {
         return None;
     }
     let directory = Directory(tempfile::Builder::new().prefix("hostpath-").tempdir().unwrap());

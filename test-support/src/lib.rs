@@ -5,6 +5,7 @@ pub mod address;
 pub mod histories;
 pub mod hostpath;
 pub mod judge;
+pub mod machine;
 pub mod matrix;
 pub mod mock;
 pub mod process;

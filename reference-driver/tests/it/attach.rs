@@ -45,7 +45,7 @@ async fn attachments_are_limited_and_survive_a_restart() {
 
 #[tokio::test]
 async fn staging_needs_an_attachment_and_keeps_readonly() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--enable-attach"]).await;
     let volume = rig.create("v", MIB, mount("")).await;
     let id = volume.volume_id.as_str();
@@ -61,7 +61,7 @@ async fn staging_needs_an_attachment_and_keeps_readonly() {
 
 #[tokio::test]
 async fn nodes_of_one_process_share_volumes() {
-    needs_root!();
+    needs_mounts!();
     let flags =
         ["--enable-attach", "--check-volume-lifecycle", "--attach-limit=1", "--enable-topology=false"];
     let rig = Rig::new(&[&flags[..], &["--node-endpoint=node2=unix:///nowhere.sock"]].concat()).await;
@@ -99,7 +99,7 @@ async fn nodes_of_one_process_share_volumes() {
 
 #[tokio::test]
 async fn a_volume_of_a_lost_node_is_used_on_another_one() {
-    needs_root!();
+    needs_mounts!();
     let flags = ["--enable-attach", "--enable-topology=false", "--node-endpoint=node2=unix:///nowhere.sock"];
     let rig = Rig::new(&flags).await;
     let (here, there) = (&rig.driver, rig.driver.at_node("node2"));

@@ -46,7 +46,7 @@ async fn odd_names_are_only_names() {
 
 #[tokio::test]
 async fn paths_that_lead_elsewhere_are_refused() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await;
     let id = volume.volume_id.as_str();
@@ -85,7 +85,7 @@ async fn paths_that_lead_elsewhere_are_refused() {
 
 #[tokio::test]
 async fn a_target_swapped_for_a_link_is_not_followed() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await;
     let target = rig.bring(&volume.volume_id, mount("")).await;
@@ -102,7 +102,7 @@ async fn a_target_swapped_for_a_link_is_not_followed() {
 
 #[tokio::test]
 async fn foreign_mounts_are_left_alone() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await;
     let target = rig.bring(&volume.volume_id, mount("")).await;
@@ -135,7 +135,7 @@ async fn secrets_and_odd_fields_are_neither_shown_nor_fatal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn target_replaced_while_mounting_is_not_followed() {
-    needs_root!();
+    needs_mounts!();
     use std::sync::atomic::{AtomicBool, Ordering};
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await.volume_id;
@@ -182,7 +182,7 @@ async fn target_replaced_while_mounting_is_not_followed() {
 
 #[tokio::test]
 async fn the_state_directory_is_no_place_for_volumes() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await.volume_id;
     let other = rig.create("w", MIB, mount("")).await.volume_id;

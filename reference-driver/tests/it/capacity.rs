@@ -179,7 +179,7 @@ async fn a_volume_outside_the_pools_grows_outside_them() {
 /// A CO that publishes the capacity would update its object with every change.
 #[tokio::test]
 async fn free_space_is_reported_in_steps() {
-    needs_root!();
+    needs_mounts!();
     use rustix::mount::MountFlags;
     let fixture = Fixture::new();
     let state = fixture.root.join("state");

@@ -29,7 +29,7 @@ async fn one_name_makes_one_volume() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn different_volumes_go_on_beside_each_other() {
-    needs_root!();
+    needs_mounts!();
     let rig = std::sync::Arc::new(Rig::new(&["--backend=image"]).await);
     let mut cycles = tokio::task::JoinSet::new();
     for number in 0..8 {

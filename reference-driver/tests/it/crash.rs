@@ -421,7 +421,7 @@ async fn wait_until_ready(channel: &Channel) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_driver_loses_nothing_acknowledged() {
-    needs_root!();
+    needs_mounts!();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = from_environment("HOSTPATH_CRASH_SEED").unwrap_or(now);
     let kills = from_environment("HOSTPATH_CRASH_KILLS").unwrap_or(KILLS);

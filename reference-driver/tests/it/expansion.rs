@@ -28,7 +28,7 @@ fn may_grow_mounted_ext4() -> bool {
 
 #[tokio::test]
 async fn file_systems_grow_while_mounted() {
-    needs_root!();
+    needs_mounts!();
     for fs_type in ["ext4", "xfs", "btrfs"] {
         let rig = Rig::new(&["--backend=image"]).await;
         let volume = rig.create("v", 320 * MIB, mount(fs_type)).await;
@@ -59,7 +59,7 @@ async fn file_systems_grow_while_mounted() {
 
 #[tokio::test]
 async fn a_read_only_file_system_grows_when_staged_next() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 320 * MIB, mount("xfs")).await;
     let id = volume.volume_id.as_str();
@@ -78,7 +78,7 @@ async fn a_read_only_file_system_grows_when_staged_next() {
 
 #[tokio::test]
 async fn a_volume_expanded_offline_grows_when_staged() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 32 * MIB, mount("ext4")).await;
     let id = volume.volume_id.as_str();
@@ -93,7 +93,7 @@ async fn a_volume_expanded_offline_grows_when_staged() {
 
 #[tokio::test]
 async fn without_node_expansion_the_controller_does_all() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image", "--disable-node-expansion"]).await;
     let volume = rig.create("v", 320 * MIB, mount("xfs")).await;
     let id = volume.volume_id.as_str();
@@ -107,7 +107,7 @@ async fn without_node_expansion_the_controller_does_all() {
 
 #[tokio::test]
 async fn block_devices_grow_in_use_and_nothing_shrinks() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--max-volume-size=1073741824"]).await;
     let volume = rig.create("v", MIB, block()).await;
     let id = volume.volume_id.as_str();
@@ -135,7 +135,7 @@ async fn block_devices_grow_in_use_and_nothing_shrinks() {
 
 #[tokio::test]
 async fn too_small_device_grows_at_start_or_repeat() {
-    needs_root!();
+    needs_mounts!();
     let mut rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, block()).await.volume_id;
     let target = rig.bring(&volume, block()).await;

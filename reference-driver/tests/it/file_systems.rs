@@ -10,7 +10,7 @@ use crate::support::*;
 
 #[tokio::test]
 async fn data_survive_restaging_and_restart() {
-    needs_root!();
+    needs_mounts!();
     for fs_type in ["ext3", "ext4", "xfs", "btrfs"] {
         let rig = Rig::new(&["--backend=image"]).await;
         let volume = rig.create("v", 320 * MIB, mount(fs_type)).await;
@@ -33,7 +33,7 @@ async fn data_survive_restaging_and_restart() {
 
 #[tokio::test]
 async fn a_volume_is_full_at_its_size() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 16 * MIB, mount("ext4")).await;
     let target = rig.bring(&volume.volume_id, mount("ext4")).await;
@@ -59,7 +59,7 @@ async fn a_volume_is_full_at_its_size() {
 
 #[tokio::test]
 async fn a_damaged_file_system_is_repaired() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 32 * MIB, mount("ext4")).await;
     let target = rig.bring(&volume.volume_id, mount("ext4")).await;
@@ -82,7 +82,7 @@ async fn a_damaged_file_system_is_repaired() {
 /// After an error of its device XFS shuts down, and kubelet must still be able to remove the pod.
 #[tokio::test]
 async fn a_file_system_that_has_shut_down_is_unmounted() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 320 * MIB, mount("xfs")).await;
     let target = rig.bring(&volume.volume_id, mount("xfs")).await;
@@ -98,7 +98,7 @@ async fn a_file_system_that_has_shut_down_is_unmounted() {
 
 #[tokio::test]
 async fn data_that_are_no_file_system_are_never_formatted() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 16 * MIB, mount("ext4")).await;
     let image = rig.fixture.root.join("state/volumes").join(&volume.volume_id);
@@ -114,7 +114,7 @@ async fn data_that_are_no_file_system_are_never_formatted() {
 
 #[tokio::test]
 async fn another_file_system_type_is_rejected() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 320 * MIB, mount("ext4")).await;
     let path = rig.staging("v");
@@ -127,7 +127,7 @@ async fn another_file_system_type_is_rejected() {
 
 #[tokio::test]
 async fn volumes_are_as_large_as_their_file_system_needs() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", MIB, mount("xfs")).await;
     assert!(volume.capacity_bytes >= 300 * MIB);
@@ -141,7 +141,7 @@ async fn volumes_are_as_large_as_their_file_system_needs() {
 
 #[tokio::test]
 async fn a_broken_off_formatting_is_begun_anew() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image", "--fs-type=ext4"]).await;
     let volume = rig.create("v", 16 * MIB, mount("")).await;
     // ext4 does not know this flag, so the mount fails after formatting.
@@ -159,7 +159,7 @@ async fn a_broken_off_formatting_is_begun_anew() {
 
 #[tokio::test]
 async fn a_foreign_file_system_type_selects_an_image() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=directory"]).await;
     let volume = rig.create("v", 320 * MIB, mount("btrfs")).await;
     assert_eq!(volume.volume_context["backend"], "image");

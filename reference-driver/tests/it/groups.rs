@@ -61,7 +61,7 @@ fn write_in_turn(targets: [PathBuf; 2], stop: Arc<AtomicBool>) -> std::thread::J
 
 #[tokio::test(flavor = "multi_thread")]
 async fn members_show_one_moment_under_a_writer() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let first = rig.create("a", 16 * MIB, mount("")).await.volume_id;
     let second = rig.create("b", 16 * MIB, mount("")).await.volume_id;

@@ -28,7 +28,7 @@ fn volumes_on_disk(rig: &Rig) -> usize {
 
 #[tokio::test]
 async fn inline_volumes_come_and_go_with_their_publication() {
-    needs_root!();
+    needs_mounts!();
     for (backend, size) in [("directory", "1Mi"), ("image", "16Mi")] {
         let rig = Rig::new(&[]).await;
         let target = rig.target("inline");
@@ -49,7 +49,7 @@ async fn inline_volumes_come_and_go_with_their_publication() {
 
 #[tokio::test]
 async fn a_failed_publication_leaves_nothing() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--capacity=fast=1Mi"]).await;
     let target = rig.target("inline");
     for (attributes, code) in [
@@ -77,7 +77,7 @@ async fn a_failed_publication_leaves_nothing() {
 
 #[tokio::test]
 async fn a_failed_repeated_call_leaves_nothing_behind() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let target = rig.target("inline");
     publish(&rig, "csi-2", &target, &[("size", "1Mi")]).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_failed_repeated_call_leaves_nothing_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_publish_and_unpublish_leave_no_half() {
-    needs_root!();
+    needs_mounts!();
     let rig = std::sync::Arc::new(Rig::new(&[]).await);
     let target = rig.target("inline");
     let mut callers = tokio::task::JoinSet::new();
@@ -122,7 +122,7 @@ async fn concurrent_publish_and_unpublish_leave_no_half() {
 
 #[tokio::test]
 async fn an_inline_volume_is_no_larger_than_allowed() {
-    needs_root!();
+    needs_mounts!();
     let huge = u64::MAX.to_string();
     let flags = [format!("--max-volume-size={huge}"), format!("--default-volume-size={huge}")];
     let rig = Rig::new(&[&flags[0], &flags[1]]).await;
@@ -137,7 +137,7 @@ async fn an_inline_volume_is_no_larger_than_allowed() {
 
 #[tokio::test]
 async fn an_inline_volume_gives_its_slot_back() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--enable-attach", "--attach-limit=1"]).await;
     let target = rig.target("inline");
     for id in ["csi-5", "csi-6"] {

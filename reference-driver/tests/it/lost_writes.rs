@@ -88,7 +88,7 @@ async fn unpublish_in_the_end(rig: &Rig, volume: &str) {
 
 #[tokio::test]
 async fn what_could_not_be_flushed_is_not_built_upon() {
-    needs_root!();
+    needs_mounts!();
     let fixture = Fixture::new();
     let disk = ThinDisk::new(&fixture);
     let rig = Rig::on(fixture, &[]).await;

@@ -110,7 +110,7 @@ async fn check_against_bytes(rig: &Rig) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metadata_equal_a_comparison_of_bytes() {
-    needs_root!();
+    needs_mounts!();
     for kind in ["FIXED_LENGTH", "VARIABLE_LENGTH"] {
         let kind = format!("--snapshot-metadata-block-type={kind}");
         let rig = Rig::new(&["--enable-snapshot-metadata", &kind]).await;
@@ -120,7 +120,7 @@ async fn metadata_equal_a_comparison_of_bytes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shared_extents_differ_from_changed_ones() {
-    needs_root!();
+    needs_mounts!();
     for fs_type in ["xfs", "btrfs"] {
         let fixture = Fixture::new();
         let state = fixture.root.join("state");
@@ -150,7 +150,7 @@ async fn directories_have_no_blocks() {
 
 #[tokio::test]
 async fn streams_that_nobody_reads_hold_up_no_other_call() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--enable-snapshot-metadata"]).await;
     let volume = rig.create("v", BYTES, block()).await.volume_id;
     fs::write(rig.fixture.root.join("state/volumes").join(&volume), vec![1; BYTES as usize]).unwrap();

@@ -25,7 +25,7 @@ const PUBLISHED_AT: &str = "/tmp/csi-hostpath-of-yore/pods/mount";
 
 #[tokio::test]
 async fn state_of_each_format_opens_and_is_whole() {
-    needs_root!();
+    needs_mounts!();
     for archive in ARCHIVES {
         let fixture = Fixture::new();
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(archive);

@@ -205,7 +205,7 @@ fn give_away(path: &Path, user: u32) {
 
 #[tokio::test]
 async fn without_privileges_only_directories_work() {
-    needs_root!();
+    needs_mounts!();
     use std::os::unix::process::CommandExt;
     const NOBODY: u32 = 65_534;
     let fixture = Fixture::new();

@@ -13,7 +13,7 @@ use crate::support::*;
 
 #[tokio::test]
 async fn directory_volume_appears_at_staging_and_target() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await;
     assert_eq!(volume.capacity_bytes, MIB);
@@ -27,7 +27,7 @@ async fn directory_volume_appears_at_staging_and_target() {
 
 #[tokio::test]
 async fn readonly_targets_refuse_writes() {
-    needs_root!();
+    needs_mounts!();
     for backend in ["--backend=directory", "--backend=image"] {
         let rig = Rig::new(&[backend]).await;
         let mode = mount_mode("", Mode::MultiNodeMultiWriter);
@@ -51,7 +51,7 @@ async fn readonly_targets_refuse_writes() {
 
 #[tokio::test]
 async fn block_volumes_have_exact_sizes_and_readonly_works() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB + 1, block()).await;
     assert_eq!(volume.capacity_bytes, MIB + 512);
@@ -84,7 +84,7 @@ async fn block_volumes_have_exact_sizes_and_readonly_works() {
 
 #[tokio::test]
 async fn repeated_calls_succeed_and_conflicts_fail() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 16 * MIB, mount("")).await;
     let id = volume.volume_id.as_str();
@@ -111,7 +111,7 @@ async fn repeated_calls_succeed_and_conflicts_fail() {
 
 #[tokio::test]
 async fn a_group_can_use_what_is_mounted_for_it() {
-    needs_root!();
+    needs_mounts!();
     for backend in ["--backend=directory", "--backend=image"] {
         let rig = Rig::new(&[backend]).await;
         let mut capability = mount("");
@@ -131,7 +131,7 @@ async fn a_group_can_use_what_is_mounted_for_it() {
 
 #[tokio::test]
 async fn lost_mounts_are_abnormal_and_come_back() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 16 * MIB, mount("")).await;
     let target = rig.bring(&volume.volume_id, mount("")).await;
@@ -150,7 +150,7 @@ async fn lost_mounts_are_abnormal_and_come_back() {
 
 #[tokio::test]
 async fn missing_data_are_abnormal_and_not_made_up() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await;
     fs::remove_dir(rig.fixture.root.join("state/volumes").join(&volume.volume_id)).unwrap();
@@ -168,7 +168,7 @@ async fn missing_data_are_abnormal_and_not_made_up() {
 
 #[tokio::test]
 async fn statistics_exist_only_where_the_volume_is() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 16 * MIB, mount("")).await;
     let target = rig.bring(&volume.volume_id, mount("")).await;
@@ -187,7 +187,7 @@ async fn statistics_exist_only_where_the_volume_is() {
 
 #[tokio::test]
 async fn what_has_lost_its_data_can_be_taken_away() {
-    needs_root!();
+    needs_mounts!();
     for (backend, capability) in [("directory", mount("")), ("image", mount("")), ("directory", block())] {
         let rig = Rig::new(&[&format!("--backend={backend}")]).await;
         let volume = rig.create("v", 16 * MIB, capability.clone()).await.volume_id;
@@ -204,7 +204,7 @@ async fn what_has_lost_its_data_can_be_taken_away() {
 
 #[tokio::test]
 async fn an_autoclear_device_of_others_is_not_reused() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, block()).await.volume_id;
     rig.stage(&volume, block()).await;
@@ -222,7 +222,7 @@ async fn an_autoclear_device_of_others_is_not_reused() {
 
 #[tokio::test]
 async fn a_read_only_target_is_no_laxer_than_the_host() {
-    needs_root!();
+    needs_mounts!();
     let fixture = Fixture::new();
     let state = fixture.root.join("state");
     fs::create_dir(&state).unwrap();
@@ -249,7 +249,7 @@ fn has_option(path: &std::path::Path, option: &str) -> bool {
 
 #[tokio::test]
 async fn a_staging_that_was_asked_to_be_read_only_is_well() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let readonly = mount_with_flag("", "ro");
     let volume = rig.create("v", 16 * MIB, readonly.clone()).await.volume_id;
@@ -261,7 +261,7 @@ async fn a_staging_that_was_asked_to_be_read_only_is_well() {
 
 #[tokio::test]
 async fn a_place_with_another_mount_is_refused() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let one = rig.create("v", MIB, mount("")).await.volume_id;
     let other = rig.create("w", MIB, mount("")).await.volume_id;
@@ -278,7 +278,7 @@ async fn a_place_with_another_mount_is_refused() {
 
 #[tokio::test]
 async fn a_block_target_that_is_lost_is_abnormal() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, block()).await.volume_id;
     let target = rig.bring(&volume, block()).await;
@@ -296,7 +296,7 @@ async fn a_block_target_that_is_lost_is_abnormal() {
 /// Some nodes have a link to a larger disk in place of kubelet's directory.
 #[tokio::test]
 async fn only_links_of_root_are_followed() {
-    needs_root!();
+    needs_mounts!();
     use std::os::unix::fs::{lchown, symlink};
     let fixture = Fixture::new();
     let link = fixture.root.join("targets");

@@ -35,7 +35,7 @@ fn is_over_quota(result: &Result<(), String>) -> bool {
 
 #[tokio::test]
 async fn directories_are_limited_to_their_sizes() {
-    needs_root!();
+    needs_mounts!();
     for fs_type in ["ext4", "xfs"] {
         let fixture = Fixture::new();
         let state = fixture.root.join("state");

@@ -108,7 +108,7 @@ fn health_hooks(root: &Path) -> HealthHooks {
 const ROOM_BYTES: u64 = 2 << 30;
 
 async fn run_suite(backend: &str, fs_type: &str) {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&FLAGS).await;
     let space = rustix::fs::statvfs(&rig.fixture.root).unwrap();
     let free_bytes = space.f_bavail * space.f_frsize;

@@ -9,7 +9,7 @@ use crate::support::*;
 
 #[tokio::test]
 async fn a_snapshot_keeps_its_data_and_outlives_its_volume() {
-    needs_root!();
+    needs_mounts!();
     for (backend, fs_type) in
         [("--backend=directory", ""), ("--backend=image", "ext4"), ("--backend=image", "btrfs")]
     {
@@ -50,7 +50,7 @@ async fn a_snapshot_keeps_its_data_and_outlives_its_volume() {
 
 #[tokio::test]
 async fn larger_copies_have_a_larger_file_system() {
-    needs_root!();
+    needs_mounts!();
     for fs_type in ["ext4", "xfs", "btrfs"] {
         let rig = Rig::new(&["--backend=image"]).await;
         let volume = rig.create("v", 320 * MIB, mount(fs_type)).await;
@@ -72,7 +72,7 @@ async fn larger_copies_have_a_larger_file_system() {
 
 #[tokio::test]
 async fn sources_that_do_not_fit_are_refused() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", 2 * MIB, block()).await;
     let snapshot = rig.snapshot("s", &volume.volume_id).await;
@@ -99,7 +99,7 @@ async fn sources_that_do_not_fit_are_refused() {
 
 #[tokio::test]
 async fn copies_of_directories_are_faithful() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=directory"]).await;
     let volume = rig.create("v", MIB, mount("")).await;
     let source = rig.fixture.root.join("state/volumes").join(&volume.volume_id);

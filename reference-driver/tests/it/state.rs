@@ -126,7 +126,7 @@ async fn data_without_a_record_go_and_foreign_files_stay() {
 
 #[tokio::test]
 async fn a_full_disk_is_survived() {
-    needs_root!();
+    needs_mounts!();
     let fixture = Fixture::new();
     let state = fixture.root.join("state");
     fs::create_dir(&state).unwrap();
@@ -159,7 +159,7 @@ async fn a_full_disk_is_survived() {
 
 #[tokio::test]
 async fn volumes_are_known_again_in_a_new_container() {
-    needs_root!();
+    needs_mounts!();
     let fixture = Fixture::new();
     let (real, state) = (fixture.root.join("real"), fixture.root.join("state"));
     fs::create_dir(&real).unwrap();
@@ -196,7 +196,7 @@ async fn volumes_are_known_again_in_a_new_container() {
 
 #[tokio::test]
 async fn volume_lost_in_a_power_failure_is_created_again() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=directory"]).await;
     let untouched = rig.create("untouched", MIB, mount("")).await.volume_id;
     let staged = rig.create("staged", MIB, mount("")).await.volume_id;
@@ -223,7 +223,7 @@ fn fsfreeze(flag: &str, path: &std::path::Path) -> bool {
 
 #[tokio::test]
 async fn everything_frozen_is_thawed_at_the_start() {
-    needs_root!();
+    needs_mounts!();
     let rig = Rig::new(&["--backend=image"]).await;
     let mut ids = Vec::new();
     for name in ["a", "b"] {
@@ -261,7 +261,7 @@ async fn everything_frozen_is_thawed_at_the_start() {
 
 #[tokio::test]
 async fn a_commit_that_fails_does_not_close_the_state() {
-    needs_root!();
+    needs_mounts!();
     let flags = ["--enable-controller-modify-volume", "--accepted-mutable-parameter-names=*"];
     let fixture = Fixture::new();
     let state = fixture.root.join("state");

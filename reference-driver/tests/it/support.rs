@@ -19,16 +19,15 @@ use tonic::{Request, Status};
 
 pub(crate) const MIB: i64 = 1 << 20;
 
-/// Ends a test that needs root, and prints that it was skipped.
-macro_rules! needs_root {
+/// Ends a test where this machine cannot mount file systems.
+macro_rules! needs_mounts {
     () => {
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: needs root for mounts and loop devices");
+        if !csi_test_support::machine::can_mount() {
             return;
         }
     };
 }
-pub(crate) use needs_root;
+pub(crate) use needs_mounts;
 
 /// The directory of a test. On drop it removes remaining mounts and loop devices, and fails the test if there were
 /// any.

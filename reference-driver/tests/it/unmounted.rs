@@ -194,7 +194,7 @@ async fn accuse(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_without_the_volume_is_found() {
-    needs_root!();
+    needs_mounts!();
     let check = "node/node-publish-volume/makes-target";
     let both = [AccessType::Mount, AccessType::Block];
     let said = accuse(Fault::PublishesNothing, &both, check).await;
@@ -204,7 +204,7 @@ async fn a_target_without_the_volume_is_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mount_that_stays_at_the_target_is_found() {
-    needs_root!();
+    needs_mounts!();
     let check = "node/node-unpublish-volume/removes-target";
     let said = accuse(Fault::UnpublishesNothing, &[AccessType::Mount], check).await;
     assert_eq!(said, [(check.to_owned(), Some("NODE-UNPUBLISH-002"))]);
@@ -212,7 +212,7 @@ async fn a_mount_that_stays_at_the_target_is_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mount_that_stays_at_the_staging_path_is_found() {
-    needs_root!();
+    needs_mounts!();
     let check = "node/node-unstage-volume/undoes-staging";
     let said = accuse(Fault::UnstagesNothing, &[AccessType::Mount], check).await;
     assert_eq!(said, [(check.to_owned(), Some("NODE-UNSTAGE-002"))]);
@@ -220,7 +220,7 @@ async fn a_mount_that_stays_at_the_staging_path_is_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_mount_over_the_first_is_found() {
-    needs_root!();
+    needs_mounts!();
     let check = "node/node-publish-volume/repeated";
     let said = accuse(Fault::PublishesAgain, &[AccessType::Mount], check).await;
     assert_eq!(said, [(check.to_owned(), Some("NODE-PUBLISH-004"))]);
@@ -228,7 +228,7 @@ async fn a_second_mount_over_the_first_is_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reboot_finds_a_staging_that_is_only_recorded() {
-    needs_root!();
+    needs_mounts!();
     let check = "restart/reboot";
     let said = accuse(Fault::StagesByRecord, &[AccessType::Mount], check).await;
     assert_eq!(said, [(check.to_owned(), Some("NODE-PUBLISH-005"))]);
@@ -236,7 +236,7 @@ async fn a_reboot_finds_a_staging_that_is_only_recorded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reboot_finds_an_unpublication_that_wants_a_mount() {
-    needs_root!();
+    needs_mounts!();
     let check = "restart/reboot";
     let said = accuse(Fault::UnpublishesOnlyMounts, &[AccessType::Mount], check).await;
     assert_eq!(said, [(check.to_owned(), Some("NODE-UNPUBLISH-006"))]);

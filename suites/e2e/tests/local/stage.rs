@@ -25,8 +25,8 @@ use csi_suite_e2e::emulated_cluster::{EmulatedCluster, EmulatedClusters, Setting
 use csi_suite_e2e::plan::{self, Definition};
 use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
-use csi_test_support::hostpath;
 use csi_test_support::run::Run;
+use csi_test_support::{hostpath, machine};
 use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
 
@@ -154,10 +154,8 @@ pub(crate) fn upstream_on_hostpath(definition: &Path, flags: &[&str], filter: &s
 }
 
 /// Starts the reference driver, with a directory that has no mounts in the end.
-#[expect(clippy::print_stdout, reason = "a test that does not run says so")]
 fn with_hostpath<T>(flags: &[&str], play: impl AsyncFnOnce(&Path, &HostpathDriver) -> T) -> Option<T> {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: needs root for mounts and loop devices");
+    if !machine::can_mount() {
         return None;
     }
     let ground = tempfile::Builder::new().prefix("local-test-").tempdir().unwrap();
