@@ -93,6 +93,31 @@ fn a_driver_that_dies_is_started_again() {
     assert!(report["summary"]["passed"].as_u64() > Some(0), "{stderr}");
 }
 
+/// Before the first check, the run makes a volume to find out its size.
+#[test]
+fn a_death_before_the_first_check_is_put_down_to_the_call_that_caused_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("csi.sock");
+    let run = |filter: &str| {
+        let mut driver = separate_driver("create-volume-crashes-after-work", &socket);
+        let endpoint = ["--endpoint", socket.to_str().unwrap(), "--restart-timeout", "500ms"];
+        let said = check(&[&endpoint[..], &["--filter", filter]].concat(), 1, &[]);
+        // It has ended already, as the defect asks.
+        let _ = driver.kill();
+        driver.wait().unwrap();
+        said
+    };
+    let said = run("identity/*,controller/create-volume/works,controller/create-volume/repeated");
+    let failed: Vec<&str> = said.stdout.lines().filter_map(|line| line.strip_prefix("FAILED ")).collect();
+    assert_eq!(failed, ["controller/create-volume/works"], "{}", said.stdout);
+    assert!(said.stdout.contains("the driver crashed on CreateVolume"), "{}", said.stdout);
+
+    let said = run("identity/*,controller/create-volume/repeated");
+    assert!(!said.stdout.contains("FAILED"), "no check of the call is planned: {}", said.stdout);
+    let since = "the driver is dead since finding a size of volumes: CreateVolume";
+    assert!(said.stdout.contains(since), "{}", said.stdout);
+}
+
 /// Files in the directory for temporary files that a program saw.
 fn logs(directory: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());

@@ -179,7 +179,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs everything and returns the results.
-    pub async fn run(mut self, plan: Vec<Planned>) -> Summary {
+    pub async fn run(mut self, mut plan: Vec<Planned>) -> Summary {
         let started = Instant::now();
         let target = self.target.clone();
         self.dispatcher.emit(&Event::Started {
@@ -193,10 +193,10 @@ impl<'a> Runner<'a> {
         for expired in self.options.known.expired() {
             self.dispatcher.emit(&Event::Remark(&expired));
         }
-        self.prepare(&plan).await;
         if !self.options.report_each {
             self.dispatcher.report_each_fault_once(&plan);
         }
+        self.prepare(&mut plan).await;
         let parts = if self.in_turn { self.options.registry.by_suite(plan) } else { vec![plan] };
         for part in parts {
             self.run_phases(part).await;

@@ -76,10 +76,10 @@ fn under_way_with<'a>(fatal: &'a CallRecord, calls: &'a [CallRecord]) -> Vec<&'a
     std::iter::once(fatal).chain(others.filter(|call| may_go_on(call) && call.sent_after < end)).collect()
 }
 
-/// The violation of checks that were in progress when the driver died, none of which kills it alone.
-pub(crate) fn killed_by_one_of(under_way: &[String]) -> Violation {
-    let message = "the driver crashed while several calls were under way; none of them crashes it alone";
-    cut_off(message.to_owned()).actual(under_way.join("; ")).damage(Damage::Crash)
+/// The violation of checks that were in progress when the driver died, and the share that each of them has in it.
+pub(crate) fn killed_by_one_of(under_way: &[String], share: &str) -> Violation {
+    let message = format!("the driver crashed while several calls were under way; {share}");
+    cut_off(message).actual(under_way.join("; ")).damage(Damage::Crash)
 }
 
 fn cut_off(message: String) -> Violation {

@@ -6,9 +6,10 @@ use super::executor::Executor;
 use super::{CRASHES_MAX, Runner};
 use crate::checks::check::Check;
 use crate::checks::planned::Planned;
+use crate::client::record::CallLog;
 use crate::driver::{Away, Driver};
 use crate::results::events::Event;
-use crate::results::outcome::{Crash, Outcome};
+use crate::results::outcome::{CheckReport, Crash, Outcome};
 use crate::run::run_check::Done;
 use crate::text::shorten::shortened;
 use crate::verdict::crash;
@@ -37,10 +38,17 @@ impl Runner<'_> {
         }
         let under_way = self.crash(&mut involved).await;
         if self.dead {
+            // Calls that came after its death met a closed socket, and ended at once.
+            let waited = |done: &&mut Done| crash::fatal_call(&done.report.calls).map(|call| call.duration);
             match &mut involved[..] {
                 [alone] => self.accuse(alone, false),
-                [one, ..] => self.rules.judge.accuse(&mut one.report, crash::killed_by_one_of(&under_way)),
-                [] => {}
+                several => {
+                    if let Some(one) = several.iter_mut().max_by_key(waited) {
+                        let violation =
+                            crash::killed_by_one_of(&under_way, "which of them it died of is not known");
+                        self.rules.judge.accuse(&mut one.report, violation);
+                    }
+                }
             }
             return involved.into_iter().for_each(|done| self.dispatcher.finish(done.report));
         }
@@ -56,9 +64,32 @@ impl Runner<'_> {
             && !reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)))
             && let Some(report) = reports.first_mut()
         {
-            self.rules.judge.accuse(report, crash::killed_by_one_of(&under_way));
+            let violation = crash::killed_by_one_of(&under_way, "none of them crashes it alone");
+            self.rules.judge.accuse(report, violation);
         }
         reports.into_iter().for_each(|report| self.dispatcher.finish(report));
+    }
+
+    /// If the driver has died of a call that was made before the first check, the check that judges the plain form of this call reports it,
+    /// if it is planned, and leaves the plan.
+    pub(super) async fn look_for_death(&mut self, doing: &str, log: &CallLog, plan: &mut Vec<Planned>) {
+        if log.silence().is_none() || self.target.is_alive().await {
+            return;
+        }
+        let calls = log.take().calls;
+        let Some(rpc) = crash::fatal_call(&calls).map(|call| call.rpc) else { return };
+        let judge = self.rules.preconditions.judge_of(rpc);
+        let at = plan.iter().position(|planned| judge.is_some_and(|judge| planned.check.id == judge.id));
+        let Some(at) = at else {
+            return self.crashed(vec![format!("{doing}: {}", rpc.method)], false, &mut []).await;
+        };
+        let outcome = Outcome::Broken(format!("the driver has died while {doing}"));
+        let report =
+            CheckReport { calls, ..CheckReport::without_calls(plan.remove(at), outcome, &self.rules) };
+        let mut done = Done { report, silence: log.silence(), on_purpose: false, cx: None };
+        self.accuse(&mut done, false);
+        self.crash(std::slice::from_mut(&mut done)).await;
+        self.dispatcher.finish(done.report);
     }
 
     /// First runs the waiting checks that judge the plain form of the calls under way: if the driver does not survive
@@ -105,9 +136,14 @@ impl Runner<'_> {
             format!("{}: {rpc}", done.report.label())
         };
         let under_way: Vec<String> = involved.iter().map(asked).collect();
-        self.ended_in.clone_from(&under_way);
         let known = &self.rules.judge.known;
         let known = involved.iter().any(|done| known.entry(&done.report.label()).is_some());
+        self.crashed(under_way.clone(), known, involved).await;
+        under_way
+    }
+
+    async fn crashed(&mut self, under_way: Vec<String>, known: bool, involved: &mut [Done]) {
+        self.ended_in.clone_from(&under_way);
         let driver = self.target.driver();
         let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
         let back = self.revive(involved).await;
@@ -115,14 +151,13 @@ impl Runner<'_> {
         if back && self.dead {
             self.gone = Some(format!("it died {CRASHES_MAX} times, and is not started again"));
         }
-        let crash = Crash { under_way: under_way.clone(), back, known, log };
+        let crash = Crash { under_way, back, known, log };
         self.dispatcher.emit(&Event::Crashed(&crash));
         self.dispatcher.summary.crashes.push(crash);
         if back && !self.target.is_alive().await {
             // Undoing has killed the driver again, which the check of that call reports.
             self.dead |= self.target.bring_back().await.is_err();
         }
-        under_way
     }
 
     /// Tries to have the driver back, and undoes what the checks could not: whether it is.
