@@ -188,6 +188,12 @@ impl Script<'_> {
         self
     }
 
+    /// Writes at the beginning alone, so that the places behind it stay empty.
+    pub(super) fn writes_first(mut self, volume: Id) -> Self {
+        self.items.push(PlannedStep::Write(volume, TARGET, WRITTEN[0]));
+        self
+    }
+
     pub(super) fn reads(self, volume: Id) -> Self {
         self.reads_at(volume, TARGET)
     }
