@@ -95,7 +95,7 @@ fn a_driver_that_dies_is_started_again() {
 
 /// Before the first check, the run makes a volume to find out its size.
 #[test]
-fn a_death_before_the_first_check_is_put_down_to_the_call_that_caused_it() {
+fn death_before_the_first_check_is_put_down_to_its_call() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("csi.sock");
     let run = |filter: &str| {

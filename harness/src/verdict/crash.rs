@@ -76,9 +76,13 @@ fn under_way_with<'a>(fatal: &'a CallRecord, calls: &'a [CallRecord]) -> Vec<&'a
     std::iter::once(fatal).chain(others.filter(|call| may_go_on(call) && call.sent_after < end)).collect()
 }
 
-/// The violation of checks that were in progress when the driver died, and the share that each of them has in it.
-pub(crate) fn killed_by_one_of(under_way: &[String], share: &str) -> Violation {
-    let message = format!("the driver crashed while several calls were under way; {share}");
+/// The violation of checks that were in progress when the driver died. Either none of them kills it alone, or they could not be tried alone.
+pub(crate) fn killed_by_one_of(under_way: &[String], were_tried_alone: bool) -> Violation {
+    let which = match were_tried_alone {
+        true => "none of them crashes it alone",
+        false => "it is not known which of them crashed it",
+    };
+    let message = format!("the driver crashed while several calls were under way; {which}");
     cut_off(message).actual(under_way.join("; ")).damage(Damage::Crash)
 }
 

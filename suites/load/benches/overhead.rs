@@ -49,7 +49,7 @@ const CALLS: u64 = 500_000;
 const LOOKS: u64 = 10;
 /// Measurements of each way, in turn, so that a busy moment is in none of them alone. The median counts.
 const ROUNDS: usize = 9;
-/// How long the plain client and the harness call in turn when the rate is given.
+/// Length of a turn of the plain client or of the harness, which call in turns at a given rate.
 const TURN: Duration = Duration::from_millis(100);
 /// The server that this process is to be, and its socket.
 const SERVER: &str = "BENCH_SERVER";
@@ -109,7 +109,7 @@ struct Measured {
     per_second: f64,
     p50_us: u64,
     p99_us: u64,
-    /// Processor time of this process for each call, in microseconds, where no other calls were made meanwhile.
+    /// Processor time of this process for each call, in microseconds, where it made no other calls at the time.
     processor_us: Option<f64>,
 }
 

@@ -44,9 +44,7 @@ impl Runner<'_> {
                 [alone] => self.accuse(alone, false),
                 several => {
                     if let Some(one) = several.iter_mut().max_by_key(waited) {
-                        let violation =
-                            crash::killed_by_one_of(&under_way, "which of them it died of is not known");
-                        self.rules.judge.accuse(&mut one.report, violation);
+                        self.rules.judge.accuse(&mut one.report, crash::killed_by_one_of(&under_way, false));
                     }
                 }
             }
@@ -64,8 +62,7 @@ impl Runner<'_> {
             && !reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)))
             && let Some(report) = reports.first_mut()
         {
-            let violation = crash::killed_by_one_of(&under_way, "none of them crashes it alone");
-            self.rules.judge.accuse(report, violation);
+            self.rules.judge.accuse(report, crash::killed_by_one_of(&under_way, true));
         }
         reports.into_iter().for_each(|report| self.dispatcher.finish(report));
     }

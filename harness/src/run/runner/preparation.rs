@@ -18,7 +18,7 @@ use crate::text::size::sized;
 
 impl Runner<'_> {
     /// Reports read-only loop devices, lists what exists, and finds a size of volumes for the access types of this plan. If the driver
-    /// dies meanwhile, the check that reports it is taken out of the plan.
+    /// dies of one of these calls, the check that reports it is taken out of the plan.
     pub(super) async fn prepare(&mut self, plan: &mut Vec<Planned>) {
         // Such a loop device matters only to a driver that uses devices of this machine.
         let target = self.target.clone();

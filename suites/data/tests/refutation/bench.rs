@@ -84,7 +84,7 @@ async fn play_in(
         csi_suite_stateful::restart::SUITE,
     ];
     let registry = Registry::new([SUITE].into_iter().chain(stateful));
-    // What a defect does to one check does not depend on others if one runs at a time.
+    // A defect may reach a check through the calls of another one, so that they run one at a time.
     let jobs = if defect.is_some() { 1 } else { 4 };
     let options = RunOptions { jobs, ..options(registry, 1) };
     Run::on(driver, config, options, |check| is_wanted(&check.id)).await

@@ -106,7 +106,7 @@ impl Setup {
             config.time_limits.stall_ms = STALL_MS;
             config.effort.budget_ms = Some(BUDGET_MS);
         }
-        // What a defect does to one check does not depend on others if one runs at a time.
+        // A defect may reach a check through the calls of another one, so that they run one at a time.
         let jobs = if self.defect.is_some() { 1 } else { 4 };
         let options = RunOptions { jobs, ..options(Registry::new([self.suite]), 1) };
         Run::on(driver, config, options, |check| is_wanted(&check.id)).await
