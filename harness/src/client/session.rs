@@ -409,6 +409,11 @@ impl Session {
         self.wait(what, pause, until.saturating_duration_since(Instant::now()).max(pause)).await;
     }
 
+    /// The calls made so far.
+    pub(crate) fn log(&self) -> &CallLog {
+        &self.log
+    }
+
     /// Records something that happens between two calls and is none, such as that mounts are taken away.
     pub fn happened(&self, what: impl Into<String>) {
         self.log.happened(what.into());

@@ -33,7 +33,7 @@ use crate::text::encoding::fnv1a;
 use crate::text::shorten::named;
 
 /// No check of a plan has this number.
-pub(crate) const NUMBER_OF_NO_CHECK: usize = usize::MAX;
+const NUMBER_OF_NO_CHECK: usize = usize::MAX;
 
 /// The context of a check's body: a [`Session`] to send calls with, names and paths of its own, and a ledger that
 /// undoes everything that is made through it.

@@ -69,8 +69,9 @@ impl Runner<'_> {
 
     /// If the driver has died of a call that was made before the first check, the check that judges the plain form of this call reports it,
     /// if it is planned, and leaves the plan.
-    pub(super) async fn look_for_death(&mut self, doing: &str, log: &CallLog, plan: &mut Vec<Planned>) {
-        if log.silence().is_none() || self.target.is_alive().await {
+    pub(super) async fn look_for_death(&mut self, log: &CallLog, plan: &mut Vec<Planned>) {
+        let silence = log.silence();
+        if silence.is_none() || self.target.is_alive().await {
             return;
         }
         let calls = log.take().calls;
@@ -78,12 +79,14 @@ impl Runner<'_> {
         let judge = self.rules.preconditions.judge_of(rpc);
         let at = plan.iter().position(|planned| judge.is_some_and(|judge| planned.check.id == judge.id));
         let Some(at) = at else {
-            return self.crashed(vec![format!("{doing}: {}", rpc.method)], false, &mut []).await;
+            return self
+                .crashed(vec![format!("the preparation of the run: {}", rpc.method)], false, &mut [])
+                .await;
         };
-        let outcome = Outcome::Broken(format!("the driver has died while {doing}"));
+        let outcome = Outcome::Broken("the driver died before the first check".to_owned());
         let report =
             CheckReport { calls, ..CheckReport::without_calls(plan.remove(at), outcome, &self.rules) };
-        let mut done = Done { report, silence: log.silence(), on_purpose: false, cx: None };
+        let mut done = Done { report, silence, on_purpose: false, cx: None };
         self.accuse(&mut done, false);
         self.crash(std::slice::from_mut(&mut done)).await;
         self.dispatcher.finish(done.report);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Runner, STOP_GRACE};
 use crate::checks::planned::Planned;
 use crate::client::answer::{Answer, NoAnswer};
-use crate::client::record::{CallLog, CallRecord};
+use crate::client::record::CallRecord;
 use crate::driver::{Away, Driver};
 use crate::results::events::Event;
 use crate::results::outcome::{CheckReport, Outcome, OutcomeKind};
@@ -126,7 +126,7 @@ impl Runner<'_> {
         if let Some(before) = &self.before
             && !self.dead
         {
-            before.attribute_leaks_to(label, &self.inventory_session(CallLog::new())).await;
+            before.attribute_leaks_to(label, &self.inventory_session()).await;
         }
     }
 

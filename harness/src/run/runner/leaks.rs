@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::{INVENTORY_LIMIT, Runner};
 use crate::client::record::CallLog;
@@ -14,12 +13,12 @@ use crate::results::outcome::Leak;
 use crate::run::inventory::{self, Inventory, Surroundings};
 
 impl Runner<'_> {
-    pub(super) async fn take_inventory(&mut self, log: &Arc<CallLog>) -> Option<Inventory> {
+    pub(super) async fn take_inventory(&mut self, session: &Session) -> Option<Inventory> {
         if !self.options.leak_check && !self.target.is_owned() {
             return None;
         }
-        let (target, session) = (self.target.clone(), self.inventory_session(log.clone()));
-        let looking = async { (Surroundings::seen_with(&target).await, Inventory::take(&session).await) };
+        let target = self.target.clone();
+        let looking = async { (Surroundings::seen_with(&target).await, Inventory::take(session).await) };
         let (around, inventory) = self.with_news_of("looking at what there is", looking).await;
         if self.options.leak_check {
             self.around = around;
@@ -38,14 +37,14 @@ impl Runner<'_> {
     }
 
     pub(super) async fn record_unattributed_leaks(&mut self) {
-        let session = self.inventory_session(CallLog::new());
+        let session = self.inventory_session();
         if let Some(before) = self.before.as_mut().filter(|_| !self.dead) {
             before.mark_unattributed(&session).await;
         }
     }
 
     pub(super) async fn report_leaks(&mut self, mut before: Inventory) {
-        let session = self.inventory_session(CallLog::new());
+        let session = self.inventory_session();
         // If the driver died of a call, or its object is not asked for any more, the driver may have had no chance to
         // remove the object.
         let is_unnamed = |left: &LeftBehind| left.in_doubt && left.id.is_none();
@@ -86,7 +85,7 @@ impl Runner<'_> {
         self.dispatcher.summary.left_behind.retain(|left| !directories.contains(&left.what));
     }
 
-    pub(super) fn inventory_session(&self, log: Arc<CallLog>) -> Session {
-        Session::new(self.target.clone(), log, "leak check", INVENTORY_LIMIT)
+    pub(super) fn inventory_session(&self) -> Session {
+        Session::new(self.target.clone(), CallLog::new(), "leak check", INVENTORY_LIMIT)
     }
 }

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use super::Runner;
 use crate::checks::planned::Planned;
-use crate::client::record::CallLog;
-use crate::client::session::Session;
 use crate::config::AccessType;
-use crate::lifecycle::cx::{Cx, NUMBER_OF_NO_CHECK};
+use crate::lifecycle::cx::Cx;
 use crate::lifecycle::size::{self, Found};
 use crate::protocol::capability::Capability;
 use crate::resources::machine;
@@ -30,9 +28,9 @@ impl Runner<'_> {
                 self.dispatcher.emit(&Event::Remark(&machine::describe_read_only_loops(left)));
             }
         }
-        let log = CallLog::new();
-        self.before = self.take_inventory(&log).await;
-        self.look_for_death("looking at what there is", &log, plan).await;
+        let session = self.inventory_session();
+        self.before = self.take_inventory(&session).await;
+        self.look_for_death(session.log(), plan).await;
         for access in target.config().access_types.clone() {
             let needs_volumes = |planned: &Planned| {
                 planned.access == access && planned.check.needs.iter().any(Need::is_of_volumes)
@@ -52,9 +50,7 @@ impl Runner<'_> {
             return;
         }
         let limit = Duration::from_millis(target.config().time_limits.check_ms);
-        let log = CallLog::new();
-        let session = Session::new(target.clone(), log.clone(), "size of volumes", limit);
-        let cx = Cx::new(session, access, NUMBER_OF_NO_CHECK, self.options.seed);
+        let cx = Cx::of_no_check(&target, "size of volumes", access, self.options.seed, limit);
         let stop = &mut self.stop.clone();
         let finding = async {
             tokio::select! {
@@ -62,12 +58,11 @@ impl Runner<'_> {
                 () = raised(stop) => Found::First,
             }
         };
-        let doing = "finding a size of volumes";
-        let found = self.with_news_of(doing, finding).await;
+        let found = self.with_news_of("finding a size of volumes", finding).await;
         // Objects that cannot be undone are reported at the end.
         let _ = cx.finish().await;
         self.dispatcher.summary.left_behind.extend(cx.left_behind());
-        self.look_for_death(doing, &log, plan).await;
+        self.look_for_death(cx.log(), plan).await;
         let remark = match found {
             Found::First => return,
             Found::Larger(bytes) => {
