@@ -12,10 +12,9 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use csi_hostpath_driver::BackendRef;
 use csi_hostpath_driver::args::Args;
 use csi_hostpath_driver::ids::{ObjectId, ObjectKind};
-use csi_hostpath_driver::store::{Change, FsState, Store, Volume};
+use csi_hostpath_driver::store::{BackendKind, Change, FsState, Store, Volume};
 use csi_hostpath_driver::{HostpathDriver, mount};
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::snapshot_metadata_server::SnapshotMetadata;
@@ -89,7 +88,7 @@ fn volume() -> Volume {
         name: format!("pvc-{key}"),
         key,
         inline_id: None,
-        backend: BackendRef::named("directory").unwrap(),
+        backend: BackendKind::named("directory").unwrap(),
         capacity_bytes: 1 << 30,
         pool: None,
         fs: FsState::Unknown,

@@ -13,9 +13,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use csi_proto::Endpoint;
 
-use crate::backend::{self, BackendRef};
 use crate::config::{Config, ConfigError, Pool};
 use crate::fs::FsType;
+use crate::store::BackendKind;
 
 /// The name in logs and replies if `--drivername` gives no other.
 const DRIVER_NAME: &str = "hostpath.csi.k8s.io";
@@ -101,7 +101,7 @@ pub struct Args {
 
     /// The back end of volumes whose parameters name none.
     #[arg(long, value_parser = backend_name(), default_value = "directory", help_heading = "Beyond the Go driver")]
-    backend: BackendRef,
+    backend: BackendKind,
     /// The file system of images whose volume capability names none.
     #[arg(long, default_value = "ext4", value_parser = fs_type, help_heading = "Beyond the Go driver")]
     fs_type: FsType,
@@ -288,9 +288,9 @@ fn go_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-fn backend_name() -> impl TypedValueParser<Value = BackendRef> {
-    let known = PossibleValuesParser::new(backend::names());
-    known.try_map(|name| BackendRef::named(&name).ok_or("there is no such back end"))
+fn backend_name() -> impl TypedValueParser<Value = BackendKind> {
+    let known = PossibleValuesParser::new(BackendKind::OF_FILE_SYSTEMS.map(BackendKind::name));
+    known.try_map(|name| BackendKind::named(&name).ok_or("there is no such back end"))
 }
 
 fn fs_type(text: &str) -> Result<FsType, String> {

@@ -1,5 +1,5 @@
-//! Back ends, which are the ways to store the data of a volume. Each is a file with an implementation of [`Backend`]
-//! and an entry in [`ALL`].
+//! Back ends, which are the ways to store the data of a volume. Each is a file with an implementation of [`Backend`],
+//! and a variant of [`BackendKind`].
 
 mod block;
 mod directory;
@@ -8,35 +8,26 @@ mod image;
 mod mounted;
 mod ownership;
 
-use std::fmt;
 use std::path::Path;
 
 use csi_proto::v1::VolumeUsage;
 use csi_proto::v1::volume_usage::Unit;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::capability::Capability;
-use crate::controller::signed;
+use crate::capacity_range::signed;
 use crate::driver::Driver;
-use crate::error::{DriverError, Result};
+use crate::error::{DriverError, Result, Shown};
 use crate::fs::FsType;
 use crate::health::Problem;
 use crate::mount;
 use crate::mount::Frozen;
 use crate::paths::{Occupant, PathEntry};
 use crate::storage::NewData;
-use crate::store::{Published, View, Volume};
-
-/// All back ends. If several fit a request, the first one is used.
-static ALL: [&dyn Backend; 3] = [&directory::Directory, &image::Image, &block::Block];
+use crate::store::{BackendKind, FsState, Published, View, Volume};
 
 /// Creates, copies, grows, stages and publishes the data of volumes. The caller holds the lock of the volume,
 /// exclusive for a call that changes it and shared for one that only reads.
-pub(crate) trait Backend: fmt::Debug + Sync {
-    /// The name in the `backend` parameter, in records and in messages.
-    fn name(&self) -> &'static str;
-
+pub(crate) trait Backend: Sync {
     fn is_block(&self) -> bool;
 
     /// Returns whether the data of a volume are one file. Otherwise they are a directory tree, and data can only be
@@ -166,14 +157,12 @@ pub(crate) trait Backend: fmt::Debug + Sync {
     fn publish_inline(
         &self,
         _driver: &Driver,
-        _volume: &mut Volume,
+        volume: &mut Volume,
         _wanted: &Published,
         _at: &PathEntry,
     ) -> Result<()> {
-        Err(DriverError::invalid(
-            "volume_capability",
-            format!("an inline volume cannot be a {}", self.name()),
-        ))
+        let reason = format!("an inline volume cannot be a {}", volume.backend.name());
+        Err(DriverError::invalid("volume_capability", reason))
     }
 
     /// Undoes a publication. It is no error if nothing is published there.
@@ -195,55 +184,56 @@ pub(crate) trait Backend: fmt::Debug + Sync {
     ) -> Result<(Vec<VolumeUsage>, Option<Problem>)>;
 }
 
-/// A reference to a back end, which records store by name.
-#[derive(Clone, Copy, Debug)]
-pub struct BackendRef(&'static dyn Backend);
-
-impl BackendRef {
-    pub fn named(name: &str) -> Option<BackendRef> {
-        all().find(|backend| backend.0.name() == name)
-    }
-
+impl BackendKind {
     pub(crate) fn get(self) -> &'static dyn Backend {
-        self.0
+        match self {
+            BackendKind::Directory => &directory::Directory,
+            BackendKind::Image => &image::Image,
+            BackendKind::Block => &block::Block,
+        }
     }
 }
 
-impl PartialEq for BackendRef {
-    fn eq(&self, other: &BackendRef) -> bool {
-        self.0.name() == other.0.name()
+impl Volume {
+    pub(crate) fn backend(&self) -> &'static dyn Backend {
+        self.backend.get()
+    }
+
+    /// The reason why the volume cannot be used with this capability; `None` if it can.
+    pub(crate) fn unfit(&self, capability: &Capability, host_fs_type: &str) -> Option<String> {
+        self.backend().unfit(capability, host_fs_type).or_else(|| match self.fs {
+            FsState::Formatted { fs_type, .. } => capability.other_fs_type(fs_type.name()),
+            _ => match self.fs_types.first() {
+                Some(made_for) if self.backend().formats(made_for) => capability.other_fs_type(made_for),
+                _ => None,
+            },
+        })
     }
 }
 
-impl Serialize for BackendRef {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.name())
+/// Fails if the volume cannot be used with the capability (NODE-STAGE-023, NODE-PUBLISH-041).
+pub(crate) fn check_fit(driver: &Driver, volume: &Volume, capability: &Capability) -> Result<()> {
+    match volume.unfit(capability, &driver.host_fs_type) {
+        Some(reason) => Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason)),
+        None => Ok(()),
     }
 }
 
-impl<'de> Deserialize<'de> for BackendRef {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<BackendRef, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        BackendRef::named(&name).ok_or_else(|| D::Error::custom(format!("there is no back end {name:?}")))
-    }
-}
-
-fn all() -> impl Iterator<Item = BackendRef> {
-    ALL.into_iter().map(BackendRef)
-}
-
-/// The names that the `backend` parameter may have. Back ends of block volumes are chosen by the access type instead.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    ALL.into_iter().filter(|backend| !backend.is_block()).map(Backend::name)
+fn all() -> impl Iterator<Item = BackendKind> {
+    BackendKind::ALL.into_iter()
 }
 
 /// Chooses the back end of a volume without a source. In this order: the back end of the access type, the one that
 /// the parameters name, one that can format if a capability names a file system other than the host's, and the
 /// default.
-pub(crate) fn choose(driver: &Driver, asked: Option<BackendRef>, capabilities: &[Capability]) -> BackendRef {
-    let formats_foreign = |backend: &BackendRef| {
+pub(crate) fn choose(
+    driver: &Driver,
+    asked: Option<BackendKind>,
+    capabilities: &[Capability],
+) -> BackendKind {
+    let formats_foreign = |backend: &BackendKind| {
         let mut named = capabilities.iter().map(Capability::fs_type);
-        named.any(|fs_type| fs_type != driver.host_fs_type && backend.0.formats(fs_type))
+        named.any(|fs_type| fs_type != driver.host_fs_type && backend.get().formats(fs_type))
     };
     let formatting = || all().find(|backend| driver.privileged && formats_foreign(backend));
     of_access(capabilities).or(asked).or_else(formatting).unwrap_or(driver.config.backend)
@@ -252,33 +242,33 @@ pub(crate) fn choose(driver: &Driver, asked: Option<BackendRef>, capabilities: &
 /// Chooses the back end of a copy. In this order: the back end of the access type, the one that the parameters name,
 /// and the one of the source. It is an error if the data of the source have another form.
 pub(crate) fn choose_for_copy(
-    origin: BackendRef,
-    asked: Option<BackendRef>,
+    origin: BackendKind,
+    asked: Option<BackendKind>,
     capabilities: &[Capability],
-) -> Result<BackendRef> {
-    let fits = |backend: &BackendRef| backend.0.is_file() == origin.0.is_file();
+) -> Result<BackendKind> {
+    let fits = |backend: &BackendKind| backend.get().is_file() == origin.get().is_file();
     match of_access(capabilities).or(asked) {
         Some(asked) if fits(&asked) => Ok(asked),
         Some(asked) => {
-            let reason = format!("a {} volume cannot come from a {}", asked.0.name(), origin.0.name());
+            let reason = format!("a {} volume cannot come from a {}", asked.name(), origin.name());
             Err(DriverError::invalid("volume_content_source", reason))
         }
-        None if origin.0.is_block() => {
-            Ok(all().find(|backend| !backend.0.is_block() && fits(backend)).unwrap_or(origin))
+        None if origin.get().is_block() => {
+            Ok(all().find(|backend| !backend.get().is_block() && fits(backend)).unwrap_or(origin))
         }
         None => Ok(origin),
     }
 }
 
 /// The back end that the access type requires, if it requires one.
-fn of_access(capabilities: &[Capability]) -> Option<BackendRef> {
+fn of_access(capabilities: &[Capability]) -> Option<BackendKind> {
     let wants_block = capabilities.iter().any(Capability::is_block);
-    all().find(|backend| wants_block && backend.0.is_block())
+    all().find(|backend| wants_block && backend.get().is_block())
 }
 
 /// The reason why volumes of a back end cannot be used with all of these capabilities; `None` if they can.
-pub(crate) fn unfit(driver: &Driver, backend: BackendRef, capabilities: &[Capability]) -> Option<String> {
-    capabilities.iter().find_map(|capability| backend.0.unfit(capability, &driver.host_fs_type))
+pub(crate) fn unfit(driver: &Driver, backend: BackendKind, capabilities: &[Capability]) -> Option<String> {
+    capabilities.iter().find_map(|capability| backend.get().unfit(capability, &driver.host_fs_type))
 }
 
 fn unmount(backend: &dyn Backend, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<()> {
@@ -301,10 +291,8 @@ mod tests {
     fn records_have_a_back_end_by_its_name() {
         for backend in all() {
             let text = serde_json::to_string(&backend).unwrap();
-            assert_eq!(text, format!("{:?}", backend.0.name()));
-            assert_eq!(serde_json::from_str::<BackendRef>(&text).unwrap(), backend);
+            assert_eq!(text, format!("{:?}", backend.name()));
         }
-        assert!(serde_json::from_str::<BackendRef>(r#""tape""#).is_err());
-        assert_eq!(names().collect::<Vec<_>>(), ["directory", "image"]);
+        assert!(serde_json::from_str::<BackendKind>(r#""tape""#).is_err());
     }
 }

@@ -4,10 +4,8 @@ use csi_proto::v1;
 use csi_proto::v1::volume_capability::{AccessType, MountVolume, access_mode};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DriverError, Result};
-use crate::ids::Shown;
+use crate::error::{DriverError, Result, Shown};
 use crate::mount::MountOptions;
-use crate::store::{FsState, Volume};
 
 /// The field that error messages name.
 const FIELD: &str = "volume_capability";
@@ -125,17 +123,6 @@ impl Capability {
             Access::Block => None,
             Access::Mount { group, .. } => *group,
         }
-    }
-
-    /// The reason why a volume cannot be used with this capability; `None` if it can.
-    pub fn unfit_for(&self, volume: &Volume, host_fs_type: &str) -> Option<String> {
-        volume.backend().unfit(self, host_fs_type).or_else(|| match volume.fs {
-            FsState::Formatted { fs_type, .. } => self.other_fs_type(fs_type.name()),
-            _ => match volume.fs_types.first() {
-                Some(made_for) if volume.backend().formats(made_for) => self.other_fs_type(made_for),
-                _ => None,
-            },
-        })
     }
 
     /// The reason why a volume with this file system does not satisfy the capability; `None` if it does.

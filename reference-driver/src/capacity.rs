@@ -10,8 +10,7 @@ use std::sync::{Arc, MutexGuard};
 
 use csi_proto::lock::Mutex;
 
-use crate::error::{DriverError, IoContext, Result};
-use crate::ids::Shown;
+use crate::error::{DriverError, IoContext, Result, Shown};
 
 #[derive(Debug, Default)]
 struct Promised {

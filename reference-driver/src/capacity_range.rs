@@ -78,6 +78,11 @@ impl Range {
     }
 }
 
+/// Converts a size for the protocol, which has signed numbers.
+pub(crate) fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

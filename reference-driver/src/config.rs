@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::backend::BackendRef;
 use crate::fs::FsType;
+use crate::store::BackendKind;
 
 /// The longest node id that the protocol allows.
 const NODE_ID_BYTES_MAX: usize = 256;
@@ -16,7 +16,7 @@ pub struct Config {
     /// The other nodes that this process serves.
     pub other_nodes: BTreeSet<String>,
     pub state_dir: PathBuf,
-    pub backend: BackendRef,
+    pub backend: BackendKind,
     pub fs_type: FsType,
     pub default_volume_bytes: u64,
     pub max_volume_bytes: u64,

@@ -2,6 +2,7 @@
 
 mod create_volume;
 mod expand;
+mod modify;
 mod publish;
 mod snapshots;
 mod volumes;
@@ -15,13 +16,15 @@ use csi_proto::v1::{
     Topology, TopologyRequirement,
 };
 
+use crate::capacity_range::signed;
 use crate::driver::Driver;
 use crate::error::{DriverError, Result};
 use crate::ids::{ObjectId, ObjectKind};
 use crate::store::{Source, Volume};
 
 pub(crate) use create_volume::{Parameters, create_volume};
-pub(crate) use expand::{controller_expand_volume, controller_modify_volume, expand};
+pub(crate) use expand::{controller_expand_volume, expand};
+pub(crate) use modify::controller_modify_volume;
 pub(crate) use publish::{controller_publish_volume, controller_unpublish_volume};
 pub(crate) use snapshots::{
     create_snapshot, delete_snapshot, get_snapshot, list_snapshots, snapshot_message, take_snapshot,
@@ -44,7 +47,7 @@ fn volume_message(driver: &Driver, volume: &Volume) -> v1::Volume {
 
 /// The volume_context that later calls pass back. It never changes (MSG-VOLUME-008).
 fn volume_context(volume: &Volume) -> std::collections::BTreeMap<String, String> {
-    let backend = ("backend".to_owned(), volume.backend().name().to_owned());
+    let backend = ("backend".to_owned(), volume.backend.name().to_owned());
     let pool = volume.pool.iter().map(|pool| ("kind".to_owned(), pool.clone()));
     pool.chain([backend]).collect()
 }
@@ -61,11 +64,6 @@ fn source_message(source: &Source) -> v1::VolumeContentSource {
 
 fn published_node_ids(driver: &Driver, volume: &Volume) -> Vec<String> {
     if driver.config.attach { volume.attachments.keys().cloned().collect() } else { Vec::new() }
-}
-
-/// Converts a size for the protocol, which has signed numbers.
-pub(crate) fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 pub(crate) fn controller_get_capabilities(

@@ -3,23 +3,25 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::thread::{CapabilitySet, capabilities};
+use rustix::thread::CapabilitySet;
 use tokio::sync::Semaphore;
 
-use crate::capability::Capability;
 use crate::capacity::{Ledger, Limits};
 use crate::config::{Config, ConfigError};
-use crate::error::{DriverError, Result};
-use crate::ids::{STRING_BYTES_MAX, Shown};
+use crate::error::{DriverError, Result, Shown};
+use crate::ids::STRING_BYTES_MAX;
+use crate::kernel::has_capability;
 use crate::layout::Layout;
 use crate::locks::{Guard, Key, Locks};
+use crate::mount;
 use crate::paths::occupant_of;
 use crate::quota::Quota;
 use crate::store::{Attachment, Snapshot, Store, StoreError, View, Volume};
-use crate::{mount, reconcile};
 
 /// The largest map that a peer may send, in bytes of keys and values (GEN-SIZE-002).
 const MAP_BYTES_MAX: usize = 4096;
+/// The number of records that are read at a time.
+const PAGE_LENGTH: usize = 1000;
 /// The largest number of removals of data that run in the background after their call was answered. Further calls
 /// remove the data before they answer.
 const REMOVALS_MAX: usize = 16;
@@ -51,7 +53,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Opens the state. The remains of a crash are still there afterwards: [`reconcile`] removes them.
+    /// Opens the state. The remains of a crash are still there afterwards: [`crate::reconcile`] removes them.
     pub(crate) fn open(config: Config) -> std::result::Result<Driver, StartError> {
         Driver::open_with(config, Store::open)
     }
@@ -83,8 +85,28 @@ impl Driver {
             store: Arc::new(store),
             host_fs_type,
         };
-        reconcile::count_promises(&driver)?;
+        driver.count_promises()?;
         Ok(driver)
+    }
+
+    /// Counts what existing volumes have been promised.
+    fn count_promises(&self) -> Result<()> {
+        self.each_volume(|volume| {
+            self.ledger.count_volume(volume.pool.as_deref(), volume.capacity_bytes);
+            volume.attachments.keys().for_each(|node| self.ledger.count_attachment(node));
+            Ok(())
+        })
+    }
+
+    /// Visits every volume, and stops at the first error.
+    pub(crate) fn each_volume(&self, mut visit: impl FnMut(Volume) -> Result<()>) -> Result<()> {
+        let mut after = String::new();
+        loop {
+            let page = self.store.view()?.volumes_after(&after, PAGE_LENGTH)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.key.to_string();
+            page.into_iter().try_for_each(&mut visit)?;
+        }
     }
 
     /// The driver as another node serves it. Both share everything but the node id.
@@ -150,14 +172,6 @@ impl Driver {
         Ok(attachment)
     }
 
-    /// Fails if the volume cannot be used with the capability (NODE-STAGE-023, NODE-PUBLISH-041).
-    pub(crate) fn check_fit(&self, volume: &Volume, capability: &Capability) -> Result<()> {
-        match capability.unfit_for(volume, &self.host_fs_type) {
-            Some(reason) => Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason)),
-            None => Ok(()),
-        }
-    }
-
     /// Gives back the storage and attachment slots of a deleted volume.
     pub(crate) fn release(&self, volume: &Volume) {
         self.ledger.release_volume(volume.pool.as_deref(), volume.capacity_bytes);
@@ -203,10 +217,4 @@ fn fs_type_of(path: &Path) -> Result<String> {
     let mount_id = occupant_of(path)?.map(|occupant| occupant.mount_id);
     let entry = mount::mounts()?.into_iter().find(|entry| Some(entry.mount_id) == mount_id);
     Ok(entry.map(|entry| entry.fs_type).unwrap_or_default())
-}
-
-/// Returns whether this thread may use a capability, such as CAP_SYS_ADMIN to mount or CAP_SYS_RESOURCE to grow a mounted
-/// ext4 file system.
-pub(crate) fn has_capability(capability: CapabilitySet) -> bool {
-    capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }

@@ -1,18 +1,20 @@
 //! All errors of a call, and the one place that maps them to gRPC codes.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use tonic::{Code, Status};
 
-use crate::ids::Shown;
-use crate::store::StoreError;
+use crate::store::{StoreError, is_full};
 use crate::tool::ToolError;
 use csi_proto::health::HealthFileError;
 
 /// The longest message of a status in bytes. It is sent in a header, where percent-encoding can make it three times
 /// as long.
 const MESSAGE_BYTES_MAX: usize = 2048;
+/// The number of characters of a string from a peer that a message shows.
+const SHOWN_CHARS_MAX: usize = 128;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
@@ -124,8 +126,17 @@ impl From<DriverError> for Status {
     }
 }
 
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+/// Displays a string from a peer: quoted, escaped, and cut after 128 characters.
+#[derive(Debug)]
+pub(crate) struct Shown<'a>(pub &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.char_indices().nth(SHOWN_CHARS_MAX) {
+            Some((cut, _)) => write!(f, "{:?}…", &self.0[..cut]),
+            None => write!(f, "{:?}", self.0),
+        }
+    }
 }
 
 /// Adds the operation and the path to an error of the operating system.
@@ -153,5 +164,11 @@ mod tests {
     fn a_full_disk_is_resource_exhausted() {
         let full: std::result::Result<(), _> = Err(io::Error::from_raw_os_error(28));
         assert_eq!(full.on("write", Path::new("/x")).unwrap_err().code(), Code::ResourceExhausted);
+    }
+
+    #[test]
+    fn shown_text_is_escaped_and_cut() {
+        assert_eq!(Shown("a\nb").to_string(), r#""a\nb""#);
+        assert!(Shown(&"ü".repeat(1 << 20)).to_string().len() < 300);
     }
 }

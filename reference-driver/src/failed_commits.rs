@@ -13,7 +13,8 @@ use csi_test_support::machine::can_mount;
 use rustix::mount::UnmountFlags;
 
 use crate::args::Args;
-use crate::controller::{controller_expand_volume, create_snapshot, create_volume, signed};
+use crate::capacity_range::signed;
+use crate::controller::{controller_expand_volume, create_snapshot, create_volume};
 use crate::driver::Driver;
 use crate::error::Result;
 use crate::store::faults::{FailedOperation, Faults};

@@ -183,8 +183,8 @@ mod ext4 {
     use rustix::thread::CapabilitySet;
 
     use super::TOOL_LIMIT;
-    use crate::driver::has_capability;
     use crate::error::{DriverError, Result};
+    use crate::kernel::has_capability;
     use crate::tool::run;
 
     /// The smallest size at which mkfs still creates a journal.

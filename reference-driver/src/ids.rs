@@ -89,19 +89,6 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// Displays a string from a peer: quoted, escaped, and cut after 128 characters.
-#[derive(Debug)]
-pub struct Shown<'a>(pub &'a str);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.char_indices().nth(STRING_BYTES_MAX) {
-            Some((cut, _)) => write!(f, "{:?}…", &self.0[..cut]),
-            None => write!(f, "{:?}", self.0),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,11 +110,5 @@ mod tests {
         }
         let upper = format!("vol-{}", "A".repeat(32));
         assert!(ObjectId::parse(ObjectKind::Volume, &upper).is_err());
-    }
-
-    #[test]
-    fn shown_text_is_escaped_and_cut() {
-        assert_eq!(Shown("a\nb").to_string(), r#""a\nb""#);
-        assert!(Shown(&"ü".repeat(1 << 20)).to_string().len() < 300);
     }
 }

@@ -1,4 +1,5 @@
-//! The system calls without a safe wrapper: loop devices, freezing, block devices, extent maps, and project quotas.
+//! The system calls without a safe wrapper: loop devices, freezing, block devices, extent maps, and project quotas. And the
+//! capabilities of the process.
 //!
 //! This is the only module with `unsafe` code. Each wrapper passes an argument of the type and size that the kernel's
 //! header names for the request code, so the kernel stays within the memory given to it.
@@ -8,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use rustix::ioctl::{Getter, IntegerSetter, NoArg, Opcode, Setter, Updater, ioctl};
+use rustix::thread::{CapabilitySet, capabilities};
 
 const LOOP_SET_CAPACITY: Opcode = 0x4c07;
 const LOOP_CLR_FD: Opcode = 0x4c01;
@@ -339,6 +341,12 @@ unsafe fn quotactl<T>(
         libc::syscall(libc::SYS_quotactl_fd, file.as_raw_fd(), command, project, std::ptr::from_mut(argument))
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns whether this thread may use a capability, such as CAP_SYS_ADMIN to mount or CAP_SYS_RESOURCE to grow a
+/// mounted ext4 file system.
+pub(crate) fn has_capability(capability: CapabilitySet) -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }
 
 #[cfg(test)]

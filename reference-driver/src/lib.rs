@@ -35,7 +35,7 @@ mod links;
 pub mod locks;
 mod loopdev;
 mod metadata;
-pub mod metrics;
+mod metrics;
 pub mod mount;
 mod node;
 pub mod paths;
@@ -48,7 +48,6 @@ mod storage;
 pub mod store;
 mod tool;
 
-pub use backend::BackendRef;
 pub use capability::{Access, AccessMode, Capability};
 pub use config::{Config, ConfigError};
 pub use driver::StartError;

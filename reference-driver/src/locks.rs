@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use csi_proto::lock::{Condvar, Mutex};
 
-use crate::error::{DriverError, Result};
-use crate::ids::{ObjectId, Shown};
+use crate::error::{DriverError, Result, Shown};
+use crate::ids::ObjectId;
 
 /// Something that can be locked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

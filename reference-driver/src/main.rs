@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use csi_hostpath_driver::args::{Args, LogFormat};
-use csi_hostpath_driver::{Config, HostpathDriver, metrics, proxy};
+use csi_hostpath_driver::{Config, HostpathDriver, proxy};
 use csi_proto::{Endpoint, Listener, stop_signal};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 use tracing::Level;
@@ -80,8 +81,12 @@ async fn run(args: Args) -> ExitCode {
     if let Some(address) = metrics_address {
         let driver = driver.clone();
         tokio::spawn(async move {
-            if let Err(error) = metrics::serve(address, driver).await {
-                tracing::error!(%error, "metrics are no longer served");
+            match TcpListener::bind(address).await {
+                Ok(listener) => {
+                    tracing::info!(%address, "serving metrics");
+                    csi_proto::serve_metrics(listener, move || driver.clone().metrics_text()).await;
+                }
+                Err(error) => tracing::error!(%error, "metrics are not served"),
             }
         });
     }

@@ -1,6 +1,7 @@
 //! The Node service.
 
 mod inline;
+mod publication;
 mod publish;
 mod stage;
 mod stats;
@@ -13,15 +14,16 @@ use csi_proto::v1::{
 };
 
 use crate::capability::Capability;
-use crate::capacity_range::Range;
-use crate::controller::{expand, node_topology, signed};
+use crate::capacity_range::{Range, signed};
+use crate::controller::{expand, node_topology};
 use crate::driver::{Driver, required};
-use crate::error::{DriverError, Result};
-use crate::ids::{ObjectId, ObjectKind, Shown};
+use crate::error::{DriverError, Result, Shown};
+use crate::ids::{ObjectId, ObjectKind};
 use crate::paths::PathEntry;
-use crate::store::{Change, Published, Staged, Volume};
+use crate::store::{Change, Staged, Volume};
 
 pub(crate) use inline::forget_unused as forget_inline;
+pub(crate) use publication::undo_published;
 pub(crate) use publish::{node_publish_volume, node_unpublish_volume};
 pub(crate) use stage::{node_stage_volume, node_unstage_volume};
 pub(crate) use stats::{node_get_storage_health, node_get_volume_health, node_get_volume_stats};
@@ -96,9 +98,7 @@ pub(crate) fn node_expand_volume(
         let path = Shown(&request.volume_path).to_string();
         return Err(DriverError::NotAtPath { id: Shown(volume.id()).to_string(), path });
     }
-    if let Some(reason) =
-        capability.and_then(|capability| capability.unfit_for(&volume, &driver.host_fs_type))
-    {
+    if let Some(reason) = capability.and_then(|capability| volume.unfit(&capability, &driver.host_fs_type)) {
         return Err(DriverError::invalid("volume_capability", reason));
     }
     expand(driver, &mut volume, range, driver.config.max_volume_bytes_node)?;
@@ -123,17 +123,4 @@ pub(crate) fn undo_staged(driver: &Driver, volume: &Volume, staged: &Staged) -> 
         place.remove()?;
     }
     Ok(driver.store.commit(vec![Change::DeleteStaged(staged.clone())])?)
-}
-
-/// Removes a publication and its record. It is no error if parts of it are already gone.
-pub(crate) fn undo_published(driver: &Driver, volume: &Volume, published: &Published) -> Result<()> {
-    clear_published(driver, volume, published)?;
-    Ok(driver.store.commit(vec![Change::DeletePublished(published.clone())])?)
-}
-
-/// Removes a publication, but not its record.
-fn clear_published(driver: &Driver, volume: &Volume, published: &Published) -> Result<()> {
-    let Some(place) = PathEntry::recorded(&published.path)? else { return Ok(()) };
-    volume.backend().unpublish(driver, volume, published, &place)?;
-    if published.made_path { place.remove() } else { Ok(()) }
 }

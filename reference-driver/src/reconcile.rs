@@ -19,18 +19,6 @@ use crate::paths::PathEntry;
 use crate::storage;
 use crate::store::{Phase, Volume};
 
-/// The number of records that are read at a time.
-const PAGE_LENGTH: usize = 1000;
-
-/// Counts what existing volumes have been promised.
-pub(crate) fn count_promises(driver: &Driver) -> Result<()> {
-    each_volume(driver, |volume| {
-        driver.ledger.count_volume(volume.pool.as_deref(), volume.capacity_bytes);
-        volume.attachments.keys().for_each(|node| driver.ledger.count_attachment(node));
-        Ok(())
-    })
-}
-
 /// Runs all repairs.
 pub(crate) fn run(driver: &Driver) -> Result<()> {
     if driver.privileged {
@@ -48,16 +36,6 @@ pub(crate) fn run(driver: &Driver) -> Result<()> {
 fn log(what: &str, result: Result<()>) {
     if let Err(error) = result {
         tracing::error!(what, %error, "something could not be put right at the start");
-    }
-}
-
-fn each_volume(driver: &Driver, mut visit: impl FnMut(Volume) -> Result<()>) -> Result<()> {
-    let mut after = String::new();
-    loop {
-        let page = driver.store.view()?.volumes_after(&after, PAGE_LENGTH)?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = last.key.to_string();
-        page.into_iter().try_for_each(&mut visit)?;
     }
 }
 
@@ -98,7 +76,7 @@ fn undo_begun(driver: &Driver) -> Result<()> {
 }
 
 fn forget_unused_inline(driver: &Driver) -> Result<()> {
-    each_volume(driver, |volume| {
+    driver.each_volume(|volume| {
         if volume.inline_id.is_some() && driver.store.view()?.published_of(&volume.key)?.is_empty() {
             log("an inline volume", node::forget_inline(driver, &volume));
         }
@@ -147,7 +125,7 @@ fn key_of(file: &Path) -> Option<ObjectId> {
 /// Repairs the data of each volume according to its record.
 fn match_records(driver: &Driver) -> Result<()> {
     let mut unlimited = 0usize;
-    each_volume(driver, |volume| {
+    driver.each_volume(|volume| {
         log("the data of a volume", volume.backend().match_record(driver, &volume));
         unlimited += usize::from(volume.project.is_some() && driver.quota.is_none());
         Ok(())

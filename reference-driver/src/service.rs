@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::driver::{Driver, StartError};
 use crate::error::DriverError;
 use crate::metadata::{Allocated, Delta};
-use crate::metrics::{self, Gauges, Metrics};
+use crate::metrics::Metrics;
 use crate::{controller, group, identity, node, reconcile};
 
 /// The largest number of concurrent calls; further ones wait.
@@ -83,7 +83,7 @@ impl HostpathDriver {
             slots: Arc::new(Semaphore::new(CALLS_MAX)),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             ready,
-            metrics: Metrics::default(),
+            metrics: Metrics::new(),
         };
         Ok(HostpathDriver { driver, shared: Arc::new(shared) })
     }
@@ -114,16 +114,17 @@ impl HostpathDriver {
         HostpathDriver { driver, shared: Arc::clone(&self.shared) }
     }
 
-    pub async fn metrics_text(&self) -> String {
-        let ready = *self.shared.ready.borrow();
-        let driver = Arc::clone(&self.driver);
-        let gauges = tokio::task::spawn_blocking(move || -> Result<Gauges, DriverError> {
-            let view = driver.store.view()?;
-            let (volumes, snapshots) = (view.volume_count()?, view.snapshot_count()?);
-            Ok(Gauges { volumes, snapshots, volumes_bytes: driver.ledger.volumes_bytes(), ready })
+    /// The metrics in the text format of Prometheus; empty where the state cannot be read.
+    pub async fn metrics_text(self) -> String {
+        let text = tokio::task::spawn_blocking(move || -> Result<String, DriverError> {
+            let (view, metrics) = (self.driver.store.view()?, &self.shared.metrics);
+            metrics.volumes.set(view.volume_count()?);
+            metrics.snapshots.set(view.snapshot_count()?);
+            metrics.volumes_bytes.set(self.driver.ledger.volumes_bytes());
+            metrics.ready.set(u64::from(*self.shared.ready.borrow()));
+            Ok(metrics.text())
         });
-        let gauges = gauges.await.ok().and_then(Result::ok).unwrap_or_default();
-        metrics::render(&self.shared.metrics, gauges)
+        text.await.ok().and_then(Result::ok).unwrap_or_default()
     }
 
     /// Runs a handler on a thread that may block, after the driver is ready.

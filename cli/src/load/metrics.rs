@@ -1,31 +1,22 @@
 //! `load --metrics ADDR`: the measurements in Prometheus' text format, over HTTP, while the load runs.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use csi_suite_load::Results;
 use csi_suite_load::report::StageEntry;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use crate::error::Error;
 
-/// The form of the answer.
-const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 /// The upper ends of the buckets, in seconds.
 const BUCKETS_S: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Connections at the same time; others wait.
-const CONNECTIONS_MAX: usize = 16;
 
 /// Serves the measurements. The server ends when this is dropped.
 pub(super) struct Server {
@@ -47,40 +38,15 @@ impl Server {
         let address = listener.local_addr().map_err(problem)?;
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Measurements(results)));
-        runtime.spawn(serve(listener, Arc::new(registry)));
-        Ok(Server { _runtime: runtime, address })
-    }
-}
-
-async fn serve(listener: TcpListener, registry: Arc<Registry>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let Ok(permit) = room.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
-            // Nothing can be accepted for want of descriptors, for example.
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-            continue;
+        let registry = Arc::new(registry);
+        let text = move || {
+            let mut text = String::new();
+            // Writing to a string does not fail.
+            let _ = prometheus_text::encode(&mut text, &registry);
+            std::future::ready(text)
         };
-        let registry = registry.clone();
-        tokio::spawn(async move {
-            let answer = |_| async {
-                let mut text = String::new();
-                let status = match prometheus_text::encode(&mut text, &registry) {
-                    Ok(()) => 200,
-                    Err(_) => 500,
-                };
-                let response = hyper::Response::builder().status(status).header("content-type", CONTENT_TYPE);
-                // The status and the header are constants that are right.
-                Ok::<_, Infallible>(response.body(text).unwrap_or_default())
-            };
-            // A client that goes away or sends nonsense harms only itself. The timer closes a connection on which no request comes.
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .keep_alive(false)
-                .serve_connection(TokioIo::new(stream), service_fn(answer));
-            let _ = connection.await;
-            drop(permit);
-        });
+        runtime.spawn(csi_proto::serve_metrics(listener, text));
+        Ok(Server { _runtime: runtime, address })
     }
 }
 

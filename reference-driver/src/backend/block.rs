@@ -12,10 +12,9 @@ use rustix::mount::MountFlags;
 use super::{Backend, file, unmount, used};
 use crate::capability::Capability;
 use crate::driver::Driver;
-use crate::error::{DriverError, IoContext, Result};
+use crate::error::{DriverError, IoContext, Result, Shown};
 use crate::fs::FsType;
 use crate::health::Problem;
-use crate::ids::Shown;
 use crate::loopdev::{self, LoopDevice};
 use crate::mount;
 use crate::mount::Frozen;
@@ -28,10 +27,6 @@ use crate::store::{Published, View, Volume};
 pub(super) struct Block;
 
 impl Backend for Block {
-    fn name(&self) -> &'static str {
-        "block"
-    }
-
     fn is_block(&self) -> bool {
         true
     }

@@ -12,10 +12,9 @@ use super::{Backend, mounted, unmount};
 use crate::capability::{Access, Capability};
 use crate::copy;
 use crate::driver::Driver;
-use crate::error::{IoContext, Result};
+use crate::error::{IoContext, Result, Shown};
 use crate::fs::FsType;
 use crate::health::Problem;
-use crate::ids::Shown;
 use crate::mount::{self, MountOptions};
 use crate::paths::{Occupant, PathEntry};
 use crate::storage::NewData;
@@ -27,10 +26,6 @@ use crate::store::{Published, Volume};
 pub(super) struct Directory;
 
 impl Backend for Directory {
-    fn name(&self) -> &'static str {
-        "directory"
-    }
-
     fn is_block(&self) -> bool {
         false
     }

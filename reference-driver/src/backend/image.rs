@@ -12,10 +12,9 @@ use rustix::mount::MountFlags;
 use super::{Backend, file, mounted, unmount};
 use crate::capability::{Access, Capability};
 use crate::driver::Driver;
-use crate::error::{DriverError, IoContext, Result};
+use crate::error::{DriverError, IoContext, Result, Shown};
 use crate::fs::{self, Content, FsType};
 use crate::health::Problem;
-use crate::ids::Shown;
 use crate::loopdev::LoopDevice;
 use crate::mount::Frozen;
 use crate::mount::{self, MountOptions};
@@ -32,10 +31,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct Image;
 
 impl Backend for Image {
-    fn name(&self) -> &'static str {
-        "image"
-    }
-
     fn is_block(&self) -> bool {
         false
     }

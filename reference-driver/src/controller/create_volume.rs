@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use csi_proto::v1::volume_content_source::Type as SourceType;
 use csi_proto::v1::{CreateVolumeRequest, CreateVolumeResponse, VolumeContentSource};
 
-use super::expand::check_parameters;
+use super::modify::check_parameters;
 use super::{is_reachable, volume_message};
-use crate::backend::{self, Backend, BackendRef};
+use crate::backend::{self, Backend};
 use crate::capability::Capability;
 use crate::capacity_range::{Range, Sizes};
 use crate::config::Config;
 use crate::driver::{Driver, checked_map, checked_name};
-use crate::error::{DriverError, Result};
+use crate::error::{DriverError, Result, Shown};
 use crate::fs::FsType;
-use crate::ids::{ObjectId, ObjectKind, Shown};
+use crate::ids::{ObjectId, ObjectKind};
 use crate::locks::{Guard, Key};
 use crate::storage;
-use crate::store::{Change, FsState, Source, Volume, may_be_committed};
+use crate::store::{BackendKind, Change, FsState, Source, Volume, may_be_committed};
 
 pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> Result<CreateVolumeResponse> {
     let wanted = CheckedRequest::read(driver, request)?;
@@ -56,7 +56,7 @@ pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> R
 /// The parameters that have an effect. Others are stored and compared.
 #[derive(Debug)]
 pub(crate) struct Parameters<'a> {
-    backend: Option<BackendRef>,
+    backend: Option<BackendKind>,
     pool: Option<&'a str>,
 }
 
@@ -65,11 +65,13 @@ impl<'a> Parameters<'a> {
         let invalid = |reason: String| Err(DriverError::invalid("parameters", reason));
         let backend = match get("backend") {
             None => None,
-            Some(name) if backend::names().any(|known| known == name) => BackendRef::named(name),
-            Some(other) => {
-                let known = backend::names().collect::<Vec<_>>().join(", ");
-                return invalid(format!("backend {} is not one of {known}", Shown(other)));
-            }
+            Some(name) => match BackendKind::named(name) {
+                Some(backend) => Some(backend),
+                None => {
+                    let known = BackendKind::OF_FILE_SYSTEMS.map(BackendKind::name).join(", ");
+                    return invalid(format!("backend {} is not one of {known}", Shown(name)));
+                }
+            },
         };
         let pool = get("kind").map(String::as_str).filter(|pool| !pool.is_empty());
         match pool {
@@ -87,7 +89,7 @@ impl<'a> Parameters<'a> {
         self.pool
     }
 
-    pub(crate) fn backend(&self) -> Option<BackendRef> {
+    pub(crate) fn backend(&self) -> Option<BackendKind> {
         self.backend
     }
 }
@@ -130,10 +132,8 @@ impl<'a> CheckedRequest<'a> {
         if !self.range.contains(existing.capacity_bytes) {
             return differs(format!("its {} bytes are outside the capacity_range", existing.capacity_bytes));
         }
-        if let Some(reason) = self
-            .capabilities
-            .iter()
-            .find_map(|capability| capability.unfit_for(existing, &driver.host_fs_type))
+        if let Some(reason) =
+            self.capabilities.iter().find_map(|capability| existing.unfit(capability, &driver.host_fs_type))
         {
             return differs(reason);
         }
@@ -185,7 +185,7 @@ impl<'a> CheckedRequest<'a> {
             return Err(DriverError::invalid("volume_capabilities", "they name different file systems"));
         }
         if let Some(reason) =
-            self.capabilities.iter().find_map(|wanted| wanted.unfit_for(&volume, &driver.host_fs_type))
+            self.capabilities.iter().find_map(|wanted| volume.unfit(wanted, &driver.host_fs_type))
         {
             return Err(DriverError::invalid("volume_content_source", reason));
         }
@@ -240,7 +240,7 @@ fn read_source(source: &VolumeContentSource) -> Result<Source> {
 
 /// The snapshot or volume to copy from, locked so that it does not change during the copy.
 struct Origin {
-    backend: BackendRef,
+    backend: BackendKind,
     size_bytes: u64,
     fs: FsState,
     volume: Option<Volume>,

@@ -7,10 +7,10 @@ use csi_proto::v1::{
     ControllerUnpublishVolumeResponse,
 };
 
+use crate::backend;
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
-use crate::error::{DriverError, Result};
-use crate::ids::Shown;
+use crate::error::{DriverError, Result, Shown};
 use crate::store::{Attachment, Change, Volume, may_be_committed};
 
 pub(crate) fn controller_publish_volume(
@@ -26,7 +26,7 @@ pub(crate) fn controller_publish_volume(
     if !driver.config.has_node(&request.node_id) {
         return Err(DriverError::not_found("node", &request.node_id));
     }
-    driver.check_fit(&volume, &capability)?;
+    backend::check_fit(driver, &volume, &capability)?;
     let wanted = Attachment { capability, readonly: request.readonly };
     if let Some(present) = volume.attachments.get(&request.node_id) {
         check_same(&request.volume_id, present, &wanted)?;

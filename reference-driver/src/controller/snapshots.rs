@@ -9,10 +9,11 @@ use csi_proto::v1::{
     GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
 };
 
-use super::{Page, is_reachable, node_topology, signed};
+use super::{Page, is_reachable, node_topology};
+use crate::capacity_range::signed;
 use crate::driver::{Driver, checked_map, checked_name, required};
-use crate::error::{DriverError, Result};
-use crate::ids::{ObjectId, ObjectKind, Shown};
+use crate::error::{DriverError, Result, Shown};
+use crate::ids::{ObjectId, ObjectKind};
 use crate::locks::Key;
 use crate::storage::{self, NewData};
 use crate::store::{Change, Snapshot, Volume, may_be_committed};

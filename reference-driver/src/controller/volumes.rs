@@ -11,11 +11,12 @@ use csi_proto::v1::{
 use csi_proto::v1::{controller_get_volume_response, list_volumes_response};
 
 use super::create_volume::Parameters;
-use super::{Page, covers, published_node_ids, signed, volume_context, volume_message};
+use super::{Page, covers, published_node_ids, volume_context, volume_message};
 use crate::capability::Capability;
+use crate::capacity_range::signed;
 use crate::driver::{Driver, required};
-use crate::error::{DriverError, Result};
-use crate::ids::{ObjectKind, Shown};
+use crate::error::{DriverError, Result, Shown};
+use crate::ids::ObjectKind;
 use crate::locks::Key;
 use crate::store::{Change, Volume};
 use crate::{backend, health, storage};
@@ -116,7 +117,7 @@ fn mismatch(
     if request.volume_context.iter().any(|(key, value)| context.get(key).is_some_and(|ours| ours != value)) {
         return Some("the volume has another volume_context".to_owned());
     }
-    capabilities.iter().find_map(|capability| capability.unfit_for(volume, &driver.host_fs_type))
+    capabilities.iter().find_map(|capability| volume.unfit(capability, &driver.host_fs_type))
 }
 
 pub(crate) fn get_capacity(driver: &Driver, request: &GetCapacityRequest) -> Result<GetCapacityResponse> {

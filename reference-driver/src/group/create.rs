@@ -7,8 +7,8 @@ use csi_proto::v1::{CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotR
 use super::{group_message, members};
 use crate::controller::take_snapshot;
 use crate::driver::{Driver, checked_map, checked_name};
-use crate::error::{DriverError, Result};
-use crate::ids::{ObjectId, ObjectKind, Shown};
+use crate::error::{DriverError, Result, Shown};
+use crate::ids::{ObjectId, ObjectKind};
 use crate::locks::{Guard, Key};
 use crate::mount::Frozen;
 use crate::storage::NewData;
@@ -100,7 +100,7 @@ fn hold(driver: &Driver, volume_ids: &BTreeSet<String>) -> Result<Vec<(Volume, G
             // Without freezing, the snapshots would not be of one point in time.
             if !volume.backend().can_freeze() && !view.published_of(&volume.key)?.is_empty() {
                 let reason =
-                    format!("a {} volume cannot be frozen while it is published", volume.backend().name());
+                    format!("a {} volume cannot be frozen while it is published", volume.backend.name());
                 return Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason));
             }
         }

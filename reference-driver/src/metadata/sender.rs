@@ -6,7 +6,7 @@ use csi_proto::v1::{
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use crate::controller::signed;
+use crate::capacity_range::signed;
 use crate::extents::Extent;
 
 /// The largest number of blocks in one message.

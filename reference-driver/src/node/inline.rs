@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use csi_proto::v1::NodePublishVolumeRequest;
 
-use super::{clear_published, publish, report};
+use super::publication::{asks_for_readonly, clear_published, match_present, publish_recorded};
+use super::report;
 use crate::backend::{self, Backend};
 use crate::capability::Capability;
 use crate::config::parse_quantity;
 use crate::controller::Parameters;
 use crate::driver::Driver;
-use crate::error::{DriverError, Result};
+use crate::error::{DriverError, Result, Shown};
 use crate::fs::FsType;
-use crate::ids::{ObjectId, ObjectKind, STRING_BYTES_MAX, Shown};
+use crate::ids::{ObjectId, ObjectKind, STRING_BYTES_MAX};
 use crate::locks::Key;
 use crate::paths::{CheckedPath, PathEntry};
 use crate::storage;
@@ -73,23 +74,23 @@ fn publish_made(
     capability: Capability,
     place: &PathEntry,
 ) -> Result<()> {
-    driver.check_fit(volume, &capability)?;
+    backend::check_fit(driver, volume, &capability)?;
     let wanted = Published {
         volume: volume.key.clone(),
         path: target.to_text(),
         node: String::new(),
         staging_path: None,
-        readonly: request.readonly || publish::asks_for_readonly(&capability),
+        readonly: request.readonly || asks_for_readonly(&capability),
         capability,
         made_path: true,
         phase: Phase::Begun,
     };
-    let present = publish::match_present(driver, volume, &wanted)?;
+    let present = match_present(driver, volume, &wanted)?;
     if present && volume.backend().is_published(driver, volume, place)? {
         return Ok(());
     }
     let mut mounted = volume.clone();
-    publish::publish(driver, volume, wanted, place, |wanted| {
+    publish_recorded(driver, volume, wanted, place, |wanted| {
         volume.backend().publish_inline(driver, &mut mounted, wanted, place)?;
         Ok(driver.store.commit(vec![Change::PutVolume(mounted.clone())])?)
     })
@@ -126,7 +127,7 @@ fn make(
         attachments: BTreeMap::new(),
         untouched: false,
     };
-    driver.check_fit(&volume, capability)?;
+    backend::check_fit(driver, &volume, capability)?;
     let room = driver.ledger.reserve_volume(parameters.pool(), volume.capacity_bytes)?;
     let data = volume.backend().make(driver, &volume)?;
     let volume = Volume { pool: room.pool(), project: data.project(), ..volume };

@@ -5,10 +5,10 @@ use csi_proto::v1::{
 };
 
 use super::{report, require_free, undo_staged};
+use crate::backend;
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
-use crate::error::{DriverError, Result};
-use crate::ids::Shown;
+use crate::error::{DriverError, Result, Shown};
 use crate::paths::{CheckedPath, PathEntry};
 use crate::storage;
 use crate::store::{Change, Phase, Staged, Volume};
@@ -23,7 +23,7 @@ pub(crate) fn node_stage_volume(
     checked_map("volume_context", &request.volume_context)?;
     checked_map("publish_context", &request.publish_context)?;
     let (mut volume, _guard) = driver.volume_exclusive(&request.volume_id)?;
-    driver.check_fit(&volume, &capability)?;
+    backend::check_fit(driver, &volume, &capability)?;
     driver.attachment(&volume)?;
     let place = path.existing_place(driver.layout.root())?;
     let present =

@@ -9,9 +9,8 @@ use rustix::mount::MountFlags;
 
 use crate::capability::Capability;
 use crate::driver::{Driver, required};
-use crate::error::{DriverError, Result};
+use crate::error::{DriverError, Result, Shown};
 use crate::health::{self, Problem};
-use crate::ids::Shown;
 use crate::mount::MountOptions;
 use crate::paths::{CheckedPath, PathEntry};
 use crate::store::{Phase, Volume};

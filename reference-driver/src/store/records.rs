@@ -5,10 +5,42 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Backend, BackendRef};
 use crate::capability::Capability;
 use crate::fs::FsType;
 use crate::ids::ObjectId;
+
+/// The way in which the data of a volume are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BackendKind {
+    /// A directory of the state directory.
+    Directory,
+    /// A file with a file system.
+    Image,
+    /// A file that is given out as a block device.
+    Block,
+}
+
+impl BackendKind {
+    /// All of them. If several fit a request, the first one is used.
+    pub(crate) const ALL: [BackendKind; 3] = [BackendKind::Directory, BackendKind::Image, BackendKind::Block];
+    /// Those that the `backend` parameter may name. Block volumes are chosen by the access type instead.
+    pub(crate) const OF_FILE_SYSTEMS: [BackendKind; 2] = [BackendKind::Directory, BackendKind::Image];
+
+    /// The name in records and in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            BackendKind::Directory => "directory",
+            BackendKind::Image => "image",
+            BackendKind::Block => "block",
+        }
+    }
+
+    /// The back end of file systems with this name.
+    pub fn named(name: &str) -> Option<BackendKind> {
+        BackendKind::OF_FILE_SYSTEMS.into_iter().find(|kind| kind.name() == name)
+    }
+}
 
 /// The state of the file system in an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +83,7 @@ pub struct Volume {
     #[serde(default)]
     pub inline_id: Option<String>,
     pub name: String,
-    pub backend: BackendRef,
+    pub backend: BackendKind,
     pub capacity_bytes: u64,
     /// The pool that the size counts against.
     #[serde(default)]
@@ -87,10 +119,6 @@ impl Volume {
     pub fn id(&self) -> &str {
         self.inline_id.as_deref().unwrap_or(self.key.as_str())
     }
-
-    pub(crate) fn backend(&self) -> &'static dyn Backend {
-        self.backend.get()
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,7 +132,7 @@ pub struct Snapshot {
     #[serde(default)]
     pub group: Option<ObjectId>,
     pub size_bytes: u64,
-    pub backend: BackendRef,
+    pub backend: BackendKind,
     #[serde(default)]
     pub fs: FsState,
     /// Nanoseconds since 1970.
