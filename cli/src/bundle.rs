@@ -14,7 +14,7 @@ use csi_harness::results::stored;
 use csi_harness::text::encoding::hex;
 use csi_harness::text::error::error_chain;
 use csi_report::{Destination, Format, Run, Stored};
-use csi_suite_e2e::plan::Definition;
+use csi_suite_e2e::definition::Definition;
 use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;

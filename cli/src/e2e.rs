@@ -15,9 +15,11 @@ use csi_harness::checks::check::Check;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::checks::shard::Shard;
 use csi_harness::config::{Config, PathLayout};
+use csi_suite_e2e::cluster::Say;
+use csi_suite_e2e::definition::{Definition, label_of};
 use csi_suite_e2e::direct;
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings, machine_has_selinux};
-use csi_suite_e2e::plan::{self, ClusterProvider, Definition, Instance, Say};
+use csi_suite_e2e::plan::{self, ClusterProvider, Instance};
 use csi_suite_e2e::promise::{self, Unused};
 use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
@@ -171,7 +173,7 @@ fn load(args: &E2eArgs) -> Result<Files, Error> {
     let mut all = Vec::<(Loaded, Option<String>)>::new();
     for path in &args.driver_definition {
         let loaded = DriverDefinition::load(path)?;
-        let label = (args.driver_definition.len() > 1).then(|| plan::label_of(path));
+        let label = (args.driver_definition.len() > 1).then(|| label_of(path));
         let both = |other: &Loaded| format!("{} and {}", other.path.display(), path.display());
         if let Some((other, _)) = all.iter().find(|(_, other)| *other == label) {
             return Err(wrong(format!("{} give tests the same ids; rename one of them", both(other))));

@@ -25,7 +25,7 @@ use csi_report::{
     Destination, DestinationError, Detail, Format, Journal, Measurements, Order, Run, Selection, ShardEntry,
     Stream, Terminal,
 };
-use csi_suite_e2e::plan::Definition;
+use csi_suite_e2e::definition::Definition;
 use csi_suite_in_use::case::Case as InUseCase;
 use csi_suite_stateful::case::Case;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::config::Elsewhere;
+use csi_suite_e2e::definition::Definition;
 use csi_suite_e2e::kube_cluster::api::Server;
 use csi_suite_e2e::kube_cluster::cleanup::{Cleanup, clean_up};
 use csi_suite_e2e::kube_cluster::connect::{Connection, KubeSource};
@@ -12,7 +13,7 @@ use csi_suite_e2e::kube_cluster::discovery::Discovered;
 use csi_suite_e2e::kube_cluster::{
     DEFAULT_IMAGE, DriverCommands, KubeClusters, NodeAccess, NodeCommands, Settings, definition, reason,
 };
-use csi_suite_e2e::plan::{self, ClusterProvider, Definition};
+use csi_suite_e2e::plan::{self, ClusterProvider};
 use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
 use tokio::runtime::Runtime;

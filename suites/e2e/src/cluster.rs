@@ -43,6 +43,9 @@ pub type Pairs = BTreeMap<String, String>;
 /// broken.
 pub type Done<T = ()> = Result<T, Stop>;
 
+/// Shows a line to the user.
+pub type Say = fn(&str);
+
 /// One namespace of a cluster, with the objects outside of namespaces that a test needs.
 ///
 /// `create_…` ends when the object is written, not when it is ready: a test waits for that with

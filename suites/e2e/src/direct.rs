@@ -2,8 +2,8 @@
 
 use csi_harness::config::Config;
 
+use crate::definition::Definition;
 use crate::emulated_cluster::parameters::{GROUP_SNAPSHOTS, SNAPSHOTS, of_class, of_storage_class};
-use crate::plan::Definition;
 
 /// Adds the values of a definition's classes, as the sidecars pass them on, where the configuration has none.
 ///

@@ -50,13 +50,13 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tonic::async_trait;
 
+use crate::cluster::Say;
 use crate::cluster::{
     AttributesClass, Block, Capacity, Cluster, Done, DriverVersion, Event, Feature, GroupSnapshot,
     GroupSnapshotOrigin, GroupSnapshotSpec, HealthCondition, HealthOf, MountCalls, Node, Output, Pairs,
     PersistentVolume, Pod, PodSpec, Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec,
     StorageClass,
 };
-use crate::plan::Say;
 use crate::room::Share;
 use api::{Server, bytes, pairs, text};
 use close::Removal;

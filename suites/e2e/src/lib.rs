@@ -1,10 +1,12 @@
 //! The external storage tests of Kubernetes, selected by a DriverDefinition, on a cluster or without one.
 //!
-//! [`cluster`] is what a test sees of Kubernetes; `emulated_cluster` plays a cluster against the driver's sockets, `kube_cluster` asks one that is there. [`plan`] says which
-//! tests there are, [`suites`] has them, and [`scene`] the steps that they share. [`preflight`] looks at a deployment before,
-//! [`direct`] at what the driver is called with besides.
+//! Tests see Kubernetes through the trait of [`cluster`]. `emulated_cluster` implements it against the driver's sockets, and
+//! `kube_cluster` with a real cluster. [`plan`] determines which tests a [`definition`] selects, [`suites`] contains them, and
+//! [`scene`] the steps that they share. [`preflight`] examines a deployment before a run, and [`direct`] turns a definition into
+//! settings for the suites that call the driver directly.
 
 pub mod cluster;
+pub mod definition;
 pub mod direct;
 pub mod emulated_cluster;
 pub mod kube_cluster;

@@ -1,17 +1,15 @@
 //! Determines the tests of a driver, their names, and which of them skip.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use csi_driver_definitions::{
-    AttributesClass, ClassError, DriverDefinition, Loaded, SnapshotClass, StorageClass,
-};
+use csi_driver_definitions::{DriverDefinition, StorageClass};
 use csi_harness::checks::check::{Body, Check, Runs};
 use csi_harness::checks::registry::{self, Checks};
 use csi_harness::prelude::{CheckResult, Cx, Stop};
 use tonic::async_trait;
 
-use crate::cluster::{Cluster, Done, Feature};
+use crate::cluster::{Cluster, Done, Feature, Say};
+use crate::definition::Definition;
 use crate::pattern::{Pattern, slug};
 use crate::promise::PROMISES;
 use crate::scene::{Scene, failed};
@@ -33,79 +31,11 @@ pub trait ClusterProvider: Send + Sync {
     async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>>;
 }
 
-/// Shows a line to the user.
-pub type Say = fn(&str);
-
-/// A definition with its classes.
-#[derive(Debug)]
-pub struct Definition {
-    pub(crate) path: PathBuf,
-    /// The name in ids and names of tests, if the run has several definitions.
-    pub(crate) label: Option<String>,
-    /// The contents of the file.
-    pub(crate) driver: DriverDefinition,
-    pub(crate) storage: Option<StorageClass>,
-    pub(crate) snapshot: Option<SnapshotClass>,
-    pub(crate) group_snapshot: Option<SnapshotClass>,
-    pub(crate) attributes: Option<AttributesClass>,
-}
-
 impl Definition {
-    /// Reads the classes as well. Only one of several definitions needs a label, from [`label_of`].
-    ///
-    /// # Errors
-    /// Fails if a class that the definition names cannot be read.
-    pub fn new(loaded: Loaded, label: Option<String>) -> Result<Definition, ClassError> {
-        Ok(Definition {
-            label,
-            storage: loaded.storage_class()?,
-            snapshot: loaded.snapshot_class()?,
-            group_snapshot: loaded.group_snapshot_class()?,
-            attributes: loaded.volume_attributes_class()?,
-            driver: loaded.definition,
-            path: loaded.path,
-        })
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub fn label(&self) -> Option<&str> {
-        self.label.as_deref()
-    }
-
-    /// Returns the contents of the file.
-    pub fn driver(&self) -> &DriverDefinition {
-        &self.driver
-    }
-
-    /// Returns `the definition`, with its label if it has one.
-    pub fn title(&self) -> String {
-        self.label
-            .as_ref()
-            .map_or_else(|| "the definition".to_owned(), |label| format!("the definition {label}"))
-    }
-
-    /// Returns the StorageClass, if the definition names one.
-    pub fn storage_class(&self) -> Option<&StorageClass> {
-        self.storage.as_ref()
-    }
-
     /// Returns the instances in a version of Kubernetes, whose ids and names have the label.
     pub fn instances(&self, version: Version) -> Vec<Instance> {
         instances_of(&self.driver, self.label(), version)
     }
-
-    /// Returns the node of pods that name none, if the definition sets it.
-    pub fn client_node(&self) -> Option<&str> {
-        Some(self.driver.client_node_name.as_str()).filter(|name| !name.is_empty())
-    }
-}
-
-/// Returns the label of a definition: the stem of the name of its file, as part of an id.
-pub fn label_of(path: &Path) -> String {
-    slug(&path.file_stem().unwrap_or_default().to_string_lossy())
 }
 
 /// One test of one suite with one pattern.

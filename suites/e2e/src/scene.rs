@@ -23,8 +23,9 @@ use csi_workload::beside::ObservedWorkload;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
+use crate::cluster::Say;
+use crate::definition::Definition;
 use crate::pattern::Pattern;
-use crate::plan::{Definition, Say};
 
 pub(crate) use data::Content;
 pub(crate) use group_snapshots::CREATE_GROUP;

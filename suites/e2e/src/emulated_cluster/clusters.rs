@@ -6,8 +6,10 @@ use csi_harness::prelude::Cx;
 use tonic::async_trait;
 
 use super::{EmulatedCluster, NEVER_OFFERED, NO_UPGRADE, Settings, Streaks};
+use crate::cluster::Say;
 use crate::cluster::{Cluster, Done, Feature};
-use crate::plan::{ClusterProvider, Definition, Say};
+use crate::definition::Definition;
+use crate::plan::ClusterProvider;
 use crate::promise::PROMISES;
 use crate::room::Room;
 use crate::view::View;

@@ -8,8 +8,9 @@ use super::discovery::Discovered;
 use super::marks::Marks;
 use super::pods::Ground;
 use super::{KubeCluster, Settings};
+use crate::cluster::Say;
 use crate::cluster::{Cluster, Done};
-use crate::plan::{ClusterProvider, Say};
+use crate::plan::ClusterProvider;
 use crate::room::{Room, Share};
 use crate::view::View;
 

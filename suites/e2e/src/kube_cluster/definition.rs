@@ -5,7 +5,7 @@ use csi_driver_definitions::{Class, ClassError, Loaded, Source};
 use super::api::Server;
 use super::close::reason;
 use super::kind::ApiKind;
-use crate::plan::Definition;
+use crate::definition::Definition;
 
 /// Says why a class cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -6,8 +6,9 @@ use csi_driver_definitions::{Capability, DriverDefinition};
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_suite_e2e::cluster::Node;
+use csi_suite_e2e::definition::{Definition, label_of};
 use csi_suite_e2e::emulated_cluster::EmulatedClusters;
-use csi_suite_e2e::plan::{self, Definition, Instance, instances};
+use csi_suite_e2e::plan::{self, Instance, instances};
 use csi_suite_e2e::suites::NOT_UPSTREAMS;
 use csi_suite_e2e::version::Version;
 use csi_suite_e2e::view::{Unmet, View};
@@ -171,7 +172,7 @@ fn ids_and_names_show_the_definition() {
         let path = folder.path().join(file);
         std::fs::write(&path, "StorageClass: {FromName: true}\nDriverInfo: {Name: a.example}\n").unwrap();
         let loaded = DriverDefinition::load(&path).unwrap();
-        let definition = Definition::new(loaded, Some(plan::label_of(&path))).unwrap();
+        let definition = Definition::new(loaded, Some(label_of(&path))).unwrap();
         all.extend(definition.instances(Version::default()));
     }
     assert_eq!(

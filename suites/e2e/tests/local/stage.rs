@@ -21,8 +21,9 @@ use csi_suite_e2e::cluster::{
     Cluster, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, Pod, PodPhase, Pvc, PvcPhase, PvcSpec,
     SnapshotOrigin, SnapshotSpec, StorageClass,
 };
+use csi_suite_e2e::definition::Definition;
 use csi_suite_e2e::emulated_cluster::{EmulatedCluster, EmulatedClusters, Settings};
-use csi_suite_e2e::plan::{self, Definition};
+use csi_suite_e2e::plan;
 use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
 use csi_test_support::run::Run;
