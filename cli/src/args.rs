@@ -320,9 +320,22 @@ pub(crate) struct InitArgs {
     pub(crate) force: bool,
     /// Also write a file for this CI system that makes a run with this configuration a gate, and a list of known failures
     #[arg(long, value_name = "SYSTEM", value_enum)]
-    pub(crate) ci: Option<crate::init::ci::System>,
+    pub(crate) ci: Option<CiSystem>,
     #[command(flatten)]
     pub(crate) driver: DriverArgs,
+}
+
+/// A CI system that has a file in ci/.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CiSystem {
+    /// A workflow of GitHub Actions
+    Github,
+    /// A pipeline of GitLab
+    Gitlab,
+    /// A declarative pipeline of Jenkins
+    Jenkins,
+    /// Jobs of Prow
+    Prow,
 }
 
 #[derive(Debug, Args)]

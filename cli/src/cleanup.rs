@@ -7,10 +7,10 @@ use csi_harness::config::Config;
 use csi_harness::driver::Driver;
 use csi_harness::resources::logbook::{self, Remains, RunOf};
 
+use crate::connect::connect;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::note;
-use crate::run::connect;
 use crate::standing::Standing;
 use crate::stop::{Stopper, say};
 

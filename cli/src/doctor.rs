@@ -11,10 +11,10 @@ use csi_harness::text::error::error_chain;
 use serde::Serialize;
 
 use crate::args::{DoctorArgs, OutputFormat};
+use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::list::json;
-use crate::run;
 use crate::stop::{Stopper, say};
 
 /// Something that was looked for.
@@ -68,8 +68,8 @@ pub(crate) fn doctor(args: DoctorArgs) -> Result<Exit, Error> {
         false => {
             let has_limit = args.driver.limits.dial_timeout.is_some();
             let args = args.driver.alone();
-            let mut config = run::reachable(&args)?;
-            run::announce(&args, &config);
+            let mut config = connect::reachable(&args)?;
+            connect::announce(&args, &config);
             let limits = &mut config.time_limits;
             if !has_limit && config.driver_command.is_none() && config.restart_command.is_none() {
                 limits.dial_ms = limits.dial_ms.min(THERE_MS_MAX);

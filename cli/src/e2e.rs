@@ -28,6 +28,7 @@ use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use crate::args::{ClusterArgs, ClusterKind, E2eArgs, EffortArgs, OutputFormat, PathArgs, RunArgs, Terms};
+use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::list::json;
@@ -84,7 +85,7 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let suites = suites(plan::suite(&tested, version), &args);
     let (terms, with_sanity) = (args.terms.clone(), args.cluster.with_sanity);
     let args = run_args(args);
-    let mut config = run::reachable(&args)?;
+    let mut config = connect::reachable(&args)?;
     if args.limits.check_timeout.is_none() {
         config.time_limits.check_ms = u64::try_from(TEST_LIMIT.as_millis()).unwrap_or(u64::MAX);
     }
@@ -338,8 +339,8 @@ fn asked(
         return Ok((view, None));
     }
     let runtime = Runtime::new().map_err(Error::Runtime)?;
-    let config = run::reachable(&run_args(args))?;
-    let target = runtime.block_on(run::connect(config, None))?;
+    let config = connect::reachable(&run_args(args))?;
+    let target = runtime.block_on(connect::connect(config, None))?;
     let advertises = |one| target.capabilities().has(one);
     let unused = definitions.iter().flat_map(|definition| {
         let unused = promise::unused(definition.driver(), advertises).into_iter();

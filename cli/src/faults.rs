@@ -5,6 +5,7 @@ use std::time::Duration;
 use csi_suite_faults::SUITE;
 
 use crate::args::{EffortArgs, FaultsArgs, RunArgs};
+use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
@@ -24,6 +25,6 @@ pub(crate) fn faults(args: FaultsArgs, repeat: Repeat) -> Result<Exit, Error> {
     let effort = EffortArgs { budget: Some(budget), fault, regressions, ..EffortArgs::default() };
     let selection = Default::default();
     let args = RunArgs { target, volumes, paths, selection, course, effort, limits, output };
-    let config = run::reachable(&args)?;
+    let config = connect::reachable(&args)?;
     run::run_suites(&args, config, [SUITE], &terms, Defined::default(), repeat)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use csi_suite_hostile::fuzz::{Allowance, suite};
 
 use crate::args::{EffortArgs, FuzzArgs, RunArgs};
+use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
@@ -34,7 +35,7 @@ pub(crate) fn fuzz(args: FuzzArgs, repeat: Repeat) -> Result<Exit, Error> {
     let effort = EffortArgs { regressions, ..EffortArgs::default() };
     let selection = Default::default();
     let args = RunArgs { target, volumes, paths, selection, course, effort, limits, output };
-    let config = run::reachable(&args)?;
+    let config = connect::reachable(&args)?;
     let allowance = Allowance::new(duration, inputs.unwrap_or(u64::MAX));
     let suite = suite(&allowance);
     allowance.among(run::count(&suite, &terms, args.course.shard)?);

@@ -18,9 +18,9 @@ use csi_harness::driver::Driver;
 use csi_harness::text::error::error_chain;
 
 use crate::args::InitArgs;
+use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::run;
 use crate::settings::CONFIG_FILE;
 use crate::stop::{Stopper, say};
 use survey::Survey;
@@ -60,8 +60,8 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
     // Secrets of the configuration go into the new one; those of --secrets stay in their own file.
     let keeps_secrets = args.driver.target.secrets.is_none();
     let args = args.driver.alone();
-    let config = config::from_anywhere(run::reachable(&args)?);
-    run::announce(&args, &config);
+    let config = config::from_anywhere(connect::reachable(&args)?);
+    connect::announce(&args, &config);
     let process = Driver::of(&config, None);
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
     let stopper = Stopper::new();

@@ -13,6 +13,7 @@ use csi_suite_load::workload::{Changes, Part, Workload};
 use csi_suite_load::{Results, live, suite, summary};
 
 use crate::args::{FileArg, LoadArgs, ResultsFormat, RunArgs};
+use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
@@ -81,7 +82,7 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
     if args.course.cleanup {
         return run::clean_up(&args);
     }
-    let config = run::reachable(&args)?;
+    let config = connect::reachable(&args)?;
     let files = open(&results)?;
     if let Some(command) = against {
         let rounds = rounds.unwrap_or(against::ROUNDS);

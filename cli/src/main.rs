@@ -6,6 +6,7 @@ mod baseline;
 mod bundle;
 mod cleanup;
 mod compare;
+mod connect;
 mod coverage;
 #[cfg(test)]
 mod docs;
@@ -29,6 +30,7 @@ mod provenance;
 mod repeat;
 mod replay;
 mod run;
+mod selection;
 mod self_test;
 mod settings;
 mod standing;

@@ -10,6 +10,7 @@ use csi_suite_in_use::case as in_use_case;
 use csi_suite_stateful::case::{Case, Format};
 
 use crate::args::{CaseForm, CourseArgs, ReplayArgs, RunArgs, Terms};
+use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::note;
@@ -47,7 +48,7 @@ fn replay_fuzz(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     let path = args.file.clone();
     fuzz_case::Case::load(&path)?;
     let args = run_args(args);
-    let mut config = run::reachable(&args)?;
+    let mut config = connect::reachable(&args)?;
     config.effort.replay = Some(path);
     run::run_suites(&args, config, [fuzz::replay::SUITE], &Terms::default(), Defined::default(), repeat)
 }
@@ -58,7 +59,7 @@ fn replay_fault(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     let path = args.file.clone();
     let case = fault_case::Case::load(&path)?;
     let args = run_args(args);
-    let mut config = run::reachable(&args)?;
+    let mut config = connect::reachable(&args)?;
     config.access_types = vec![case.access()];
     config.effort.replay = Some(path);
     let terms = Terms { filter: vec![case.check_id().to_owned()], ..Terms::default() };
@@ -72,7 +73,7 @@ fn replay_in_use(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     let case = in_use_case::Case::load(&path)?;
     let mut args = run_args(args);
     args.course.seed = Some(case.seed());
-    let mut config = run::reachable(&args)?;
+    let mut config = connect::reachable(&args)?;
     config.access_types = vec![case.access()];
     config.volume_size_bytes.get_or_insert(case.volume_bytes());
     config.effort.replay = Some(path);

@@ -12,7 +12,7 @@ use csi_harness::checks::known::KnownFailing;
 use csi_harness::checks::planned::Planned;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::checks::shard::{Shard, digest};
-use csi_harness::client::target::{Target, TargetError};
+use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::driver::{Driver, Supervisor};
 use csi_harness::results::events::{Event, Reporter};
@@ -32,28 +32,21 @@ use csi_suite_stateful::case::Case;
 use crate::args::{Color, JunitNames, RunArgs, Terms, WordsArgs};
 use crate::bundle::{self, Bundle, Evidence};
 use crate::cleanup;
+use crate::connect::{announce, connect, process, reachable};
 use crate::coverage;
 use crate::driver_log::LogFile;
-use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::next::Next;
 use crate::note;
 use crate::provenance;
 use crate::repeat::Repeat;
-use crate::settings;
-use crate::standing::Standing;
 use crate::stop::{Stopper, say};
 
 /// How long all checks take on the driver that is built in, on a machine that does nothing else.
 const BUILT_IN: &str = "about 25 s in all";
 /// Time for a whole run, where the user says nothing.
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// Time for a driver that listens already to take a connection.
-const LISTENING_MAX: Duration = Duration::from_secs(1);
-/// Time after which a message says what is waited for.
-const CONNECTING_SILENTLY: Duration = Duration::from_secs(2);
-
 /// Runs the checks. A second signal leaves at once.
 pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
     if args.course.cleanup {
@@ -163,38 +156,6 @@ fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Err
     ended
 }
 
-/// Says which driver is tested, where no flag names it.
-pub(crate) fn announce(args: &RunArgs, config: &Config) {
-    let is_discovered = args.target.config.as_deref() == Some(Path::new(settings::CONFIG_FILE));
-    if args.output.words.quiet || config.elsewhere.is_some() {
-        return;
-    }
-    if args.target.is_embedded() {
-        say("testing the built-in mock driver; --endpoint or --config names another one");
-    } else if is_discovered && args.target.endpoint.is_none() {
-        say(&format!(
-            "the driver is at {}, by {} in this directory; --no-config ignores that file",
-            config.endpoint.as_deref().unwrap_or_default(),
-            settings::CONFIG_FILE
-        ));
-    }
-}
-
-/// The driver, if the run may end and start it, and the file for what it prints, if it can be listened to.
-fn process(args: &RunArgs, config: &mut Config) -> Result<(Option<Driver>, Option<LogFile>), Error> {
-    if config.elsewhere.is_some() {
-        return Ok((None, None));
-    }
-    if args.target.is_embedded() {
-        return Ok((Some(embed(args, config)?), None));
-    }
-    let (file, log) = match &config.driver_command {
-        Some(_) => LogFile::open(&args.output, config).map(|(file, log)| (Some(file), Some(log)))?,
-        None => (None, None),
-    };
-    Ok((Driver::of(config, log), file))
-}
-
 /// Everything that can be wrong before the driver is asked anything.
 struct Plan {
     config: Config,
@@ -302,16 +263,6 @@ pub(crate) fn is_whole(suites: &[String], terms: &[String]) -> bool {
     terms.is_empty() && suites.iter().map(String::as_str).eq(crate::suites::names())
 }
 
-/// The settings of a run that has somewhere to go.
-pub(crate) fn reachable(args: &RunArgs) -> Result<Config, Error> {
-    let mut config = settings::config(args)?;
-    config.logbook = true;
-    if config.endpoint.is_none() && !args.target.is_embedded() {
-        return Err(TargetError::NoEndpoint.into());
-    }
-    Ok(config)
-}
-
 pub(crate) fn open_reports(args: &WordsArgs) -> Result<Vec<(Format, Destination)>, Error> {
     let open = |report: &crate::args::FileArg<Format>| match Destination::open(&report.path) {
         Ok(destination) if report.format == Format::Junit && args.junit_names == JunitNames::Go => {
@@ -373,76 +324,10 @@ async fn execute(
     ended
 }
 
-/// Starts the built-in mock driver. The user knows from [`announce`] that no other driver is tested.
-fn embed(args: &RunArgs, config: &mut Config) -> Result<Driver, Error> {
-    if !args.target.mock_defect.is_empty() {
-        embedded::crash_quietly();
-    }
-    Ok(embedded::driver(args.target.mock_defect.clone(), Vec::new(), config)?)
-}
-
 /// Watches the mount calls of a driver that is not started yet, if the kernel permits it. Tests that need them say so if it does not.
 async fn watch_mounts(driver: &Driver) {
     if driver.can_be_supervised() && Supervisor::try_it().await.is_ok() {
         driver.supervise(Some(Supervisor::of_mounts()));
-    }
-}
-
-/// Refuses to start a driver where another one listens: the run would end the one, and talk to the other.
-async fn refuse_another(config: &Config, driver: &Driver) -> Result<(), Error> {
-    // One that the run has started itself is no other.
-    if driver.longest_start().is_some() {
-        return Ok(());
-    }
-    let Some(endpoint) = config.endpoint.as_deref() else { return Ok(()) };
-    // A file that cannot be read is reported where the endpoint is dialled.
-    let Ok(place) = endpoint.parse() else { return Ok(()) };
-    let dialled = async {
-        match &place {
-            csi_proto::Endpoint::Unix(path) => tokio::net::UnixStream::connect(path).await.is_ok(),
-            csi_proto::Endpoint::Tcp { host, port } => {
-                tokio::net::TcpStream::connect((host.as_str(), *port)).await.is_ok()
-            }
-        }
-    };
-    match tokio::time::timeout(LISTENING_MAX, dialled).await {
-        Ok(true) => Err(Error::Flag {
-            flag: "--driver-command",
-            problem: format!(
-                "a driver already listens at {endpoint}, so the driver that the command starts would not be the one that is tested; \
-                 stop the one that runs, or leave out --driver-command"
-            ),
-        }),
-        Ok(false) | Err(_) => Ok(()),
-    }
-}
-
-/// Connects, and says what it waits for if that takes a while.
-pub(crate) async fn connect(config: Config, driver: Option<Driver>) -> Result<Arc<Target>, Error> {
-    if let Some(driver) = driver.as_ref().filter(|_| config.driver_command.is_some()) {
-        refuse_another(&config, driver).await?;
-    }
-    let waiting = format!(
-        "waiting for {} (--dial-timeout {} s)",
-        config.endpoint.as_deref().unwrap_or_default(),
-        config.time_limits.dial_ms.div_ceil(1000)
-    );
-    let connecting = async {
-        match driver {
-            Some(driver) => Target::connect_to(driver, config).await,
-            None => Target::connect(config).await,
-        }
-    };
-    tokio::pin!(connecting);
-    match tokio::time::timeout(CONNECTING_SILENTLY, &mut connecting).await {
-        Ok(target) => Ok(target?),
-        Err(_) => {
-            say(&waiting);
-            let mut standing = Standing::begin();
-            let target = standing.during(&waiting, &mut connecting).await;
-            standing.clear();
-            Ok(target?)
-        }
     }
 }
 

@@ -9,8 +9,9 @@ use csi_harness::config::Config;
 use csi_harness::driver::Driver;
 use serde::Serialize;
 
+use crate::connect;
 use crate::error::Error;
-use crate::{run, suites};
+use crate::suites;
 
 /// A driver, and the checks of all suites by what becomes of them.
 #[derive(Serialize)]
@@ -36,7 +37,7 @@ struct LeftOut {
 
 /// Reaches the driver and asks what it can do. Nothing else is asked of it.
 pub(super) async fn examine(config: Config, process: Option<Driver>) -> Result<Examined, Error> {
-    let target = run::connect(config, process).await?;
+    let target = connect::connect(config, process).await?;
     let planned = suites::all().select(&Default::default(), &target.config().access_types);
     let mut left_out = BTreeMap::<String, Vec<String>>::new();
     let all = planned.len();

@@ -8,10 +8,10 @@ use tokio::runtime::Runtime;
 
 use super::{Files, load, run_args};
 use crate::args::E2eArgs;
+use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::init::on_one_line;
-use crate::run;
 use crate::stop::Stopper;
 
 /// Looks, and says what was found. With errors, tests could not judge the driver.
@@ -65,7 +65,7 @@ async fn look(args: E2eArgs, loaded: &Files) -> Result<Vec<Finding>, Error> {
 
 /// The driver at `--endpoint`.
 async fn plugin(args: E2eArgs) -> Result<Plugin, Error> {
-    let target = run::connect(run::reachable(&run_args(args))?, None).await?;
+    let target = connect::connect(connect::reachable(&run_args(args))?, None).await?;
     Ok(Plugin { name: target.info().name.clone(), capabilities: target.capabilities().iter().collect() })
 }
 

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use clap::ValueEnum;
-
 use super::Draft;
 use super::survey::{Survey, on_one_line};
+use crate::args::CiSystem;
 use crate::settings::CONFIG_FILE;
 
 /// The command of a driver in the examples.
@@ -21,43 +20,30 @@ pub(super) const TO_FILL_IN: &str = "To be filled in: the command that starts yo
 /// The list that the examples name.
 pub(super) const KNOWN_FAILING: &str = "known-failing.txt";
 
-/// A CI system that has a file in ci/.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum System {
-    /// A workflow of GitHub Actions
-    Github,
-    /// A pipeline of GitLab
-    Gitlab,
-    /// A declarative pipeline of Jenkins
-    Jenkins,
-    /// Jobs of Prow
-    Prow,
-}
-
-impl System {
+impl CiSystem {
     /// Where the system, or whoever copies it, looks for the file.
     pub(super) fn file(self) -> &'static str {
         match self {
-            System::Github => ".github/workflows/csi-sanity.yml",
-            System::Gitlab => "csi-sanity.gitlab-ci.yml",
-            System::Jenkins => "csi-sanity.Jenkinsfile",
-            System::Prow => "csi-sanity.prow.yaml",
+            CiSystem::Github => ".github/workflows/csi-sanity.yml",
+            CiSystem::Gitlab => "csi-sanity.gitlab-ci.yml",
+            CiSystem::Jenkins => "csi-sanity.Jenkinsfile",
+            CiSystem::Prow => "csi-sanity.prow.yaml",
         }
     }
 
     fn example(self) -> &'static str {
         // Links to the files in ci/, since a crate that is published has nothing from outside.
         match self {
-            System::Github => include_str!("ci/github.yml"),
-            System::Gitlab => include_str!("ci/gitlab.yml"),
-            System::Jenkins => include_str!("ci/Jenkinsfile"),
-            System::Prow => include_str!("ci/prow.yaml"),
+            CiSystem::Github => include_str!("ci/github.yml"),
+            CiSystem::Gitlab => include_str!("ci/gitlab.yml"),
+            CiSystem::Jenkins => include_str!("ci/Jenkinsfile"),
+            CiSystem::Prow => include_str!("ci/prow.yaml"),
         }
     }
 
     /// What begins a comment in it.
     fn comment(self) -> &'static str {
-        if self == System::Jenkins { "//" } else { "#" }
+        if self == CiSystem::Jenkins { "//" } else { "#" }
     }
 
     /// The file, and the list that it names.
@@ -116,11 +102,13 @@ impl System {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
 
     #[test]
     fn every_file_names_the_configuration() {
-        for system in System::value_variants() {
+        for system in CiSystem::value_variants() {
             let commands = system.example().matches(COMMAND).count();
             assert_eq!(commands, system.example().matches("./my-driver").count());
             for (command, endpoints) in [("./d --endpoint $CSI_ENDPOINT", commands), ("./d /run/csi.sock", 0)]
@@ -135,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_missing_driver_command_is_left_to_fill_in() {
-        for system in System::value_variants() {
+        for system in CiSystem::value_variants() {
             let commands = system.example().matches(COMMAND).count();
             let text = system.text(None, Some("exec ./seen"));
             for part in [COMMAND, CONFIG_FILE, ENDPOINT, "exec ./seen"] {

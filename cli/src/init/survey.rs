@@ -15,8 +15,8 @@ use csi_proto::v1::volume_capability::access_mode::Mode;
 
 use super::command::SeenCommand;
 use super::trial::{self, Findings, Tried};
+use crate::connect;
 use crate::error::Error;
-use crate::run;
 use crate::standing::Standing;
 use crate::stop::{Stopper, say};
 
@@ -55,7 +55,7 @@ impl Survey {
     ) -> Result<Option<Survey>, Error> {
         let findings = Findings::default();
         let registry = Registry::new([trial::suite(&findings)]);
-        let target = run::connect(config.clone(), process.clone()).await?;
+        let target = connect::connect(config.clone(), process.clone()).await?;
         let mut survey = Survey {
             size_bytes: target.volume_size_bytes(AccessType::Mount),
             has_grown: false,
@@ -144,7 +144,7 @@ impl Survey {
             fs_type: fs_type.map_or_else(|| self.config.fs_type.clone(), str::to_owned),
             ..self.config.clone()
         };
-        let target = run::connect(config, process.clone()).await?;
+        let target = connect::connect(config, process.clone()).await?;
         let plan = registry.select(&Default::default(), &[access]);
         let options = RunOptions {
             jobs: 1,
