@@ -7,6 +7,7 @@ mod frozen;
 mod in_process;
 mod log;
 mod mount_calls;
+mod other_process;
 mod proxy;
 mod starts;
 mod syscalls;

@@ -1,17 +1,24 @@
 //! Facts about each RPC that the driver needs before it looks into the request: the capabilities it depends on and
 //! the object it locks.
 
+use std::collections::BTreeMap;
+use std::pin::Pin;
+
 use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use csi_proto::v1::group_controller_service_capability::rpc::Type as GroupType;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use csi_proto::v1::plugin_capability::service::Type as ServiceType;
 
+use tonic::Status;
+
 use crate::capability::Capability;
-use crate::state::Map;
 
 /// The kind of lock that RPCs of the Node service take; each node has its own.
 pub(crate) const NODE_VOLUME: &str = "node volume";
+
+/// A stream of messages; all of them are known when the first is sent.
+pub(crate) type Stream<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
 
 /// A request, as seen by the code that serves all RPCs.
 pub(crate) trait Call: prost::Name {
@@ -24,7 +31,7 @@ pub(crate) trait Call: prost::Name {
     /// The kind and name of the object that allows one pending operation; none for an RPC that changes nothing.
     fn locks(&self) -> Option<(&'static str, &str)>;
     /// The secrets; `None` if the RPC has no such field.
-    fn secrets(&self) -> Option<&Map>;
+    fn secrets(&self) -> Option<&BTreeMap<String, String>>;
 }
 
 macro_rules! calls {
@@ -40,7 +47,7 @@ macro_rules! calls {
                 lock
             }
 
-            fn secrets(&self) -> Option<&Map> {
+            fn secrets(&self) -> Option<&BTreeMap<String, String>> {
                 let secrets = None;
                 $(let secrets = Some(&self.$secrets).or(secrets);)?
                 secrets

@@ -1,8 +1,8 @@
 //! Violations of the specification that can be switched on, each at one place in the code.
 
-use crate::config::RpcName;
 use crate::hold::{HoldPoint, HoldStage};
 use crate::named::named;
+use crate::option_value::RpcName;
 
 // Each defect has a line here, in the group of its RPC, and one `driver.has(Defect::…)` where it acts: in `defects/`
 // if it changes requests or replies, and in the handler if it changes the effect on the state.
@@ -1032,6 +1032,16 @@ impl Defect {
             _ => return None,
         };
         Some(HoldPoint { rpc: RpcName(rpc), step: HoldStage::BeforeCommit })
+    }
+
+    /// Returns true if the defect changes how the state is saved.
+    pub(crate) fn changes_saving(self) -> bool {
+        matches!(
+            self,
+            Defect::RestartForgetsLastWrite
+                | Defect::RestartTakesTruncatedForEmpty
+                | Defect::SavesAfterAnswer
+        )
     }
 
     /// The defect that makes an RPC answer UNIMPLEMENTED.

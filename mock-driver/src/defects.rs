@@ -42,9 +42,11 @@ use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use tonic::{Code, Status};
 
+use crate::config::StaticVolume;
+use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
-use crate::state::Map;
+use crate::state::{Content, Map, State, Volume};
 use crate::validate::{self, invalid};
 
 pub(crate) use self::capabilities::{
@@ -63,9 +65,7 @@ pub(crate) use self::delete_volume::delete_volume;
 pub(crate) use self::group_snapshot::{delete_volume_group_snapshot, get_volume_group_snapshot};
 pub(crate) use self::health::node_get_storage_health;
 pub(crate) use self::identity::{get_plugin_info, probe};
-pub(crate) use self::leaks::{
-    End, Leak, leak_after, leak_for_connection, leak_for_copy, leak_for_rejected_name,
-};
+pub(crate) use self::leaks::{End, leak_after, leak_for_connection, leak_for_copy, leak_for_rejected_name};
 pub(crate) use self::list_snapshots::list_snapshots;
 pub(crate) use self::list_volumes::list_volumes;
 pub(crate) use self::load::{HIDDEN_LIMIT, end_of_calls, forget_under_load, wait_under_load};
@@ -77,7 +77,7 @@ pub(crate) use self::node_get_volume_stats::node_get_volume_stats;
 pub(crate) use self::node_publish_volume::{node_publish_volume, node_unpublish_volume};
 pub(crate) use self::node_stage_volume::{node_stage_volume, node_unstage_volume};
 pub(crate) use self::overlap::{StaleRead, crash_on_second_connection};
-pub(crate) use self::saving::{SAVING, has_saving_defect, lose_at_restart, save_with_defect};
+pub(crate) use self::saving::{has_saving_defect, save_with_defect};
 pub(crate) use self::side_effects::stays_locked;
 pub(crate) use self::snapshot::{delete_snapshot, get_snapshot};
 pub(crate) use self::status::{corrupt_rejection, print_secrets};
@@ -85,6 +85,19 @@ pub(crate) use self::validate_volume_capabilities::validate_volume_capabilities;
 pub(crate) use self::volume::{controller_get_volume, controller_modify_volume, get_capacity};
 
 const GIB: i64 = 1 << 30;
+
+/// Adds a volume whose id the caller does not learn. Without a name, no later request finds it.
+fn leave_behind(driver: &MockDriver, state: &mut State, name: Option<String>, capacity_bytes: i64) {
+    let seed = state.fresh_seed();
+    let id = match &name {
+        Some(name) => controller::new_id(driver, state, name),
+        None => state.fresh_id("vol"),
+    };
+    let volume_context = Map::new();
+    let left = StaticVolume { id, capacity_bytes, volume_context, readonly: false };
+    let content = Content::new(seed, capacity_bytes);
+    state.add_volume(Volume { name, ..Volume::provisioned_elsewhere(&left, content) });
+}
 
 /// Replaces a code in the reply.
 fn recode<T>(answer: &mut Result<T, Status>, from: Code, to: Code) {

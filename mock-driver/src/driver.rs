@@ -27,13 +27,15 @@ use tower::util::MapResponseLayer;
 
 use crate::call_log::CallLog;
 use crate::capability::{Capabilities, Capability};
-use crate::config::{Config, ConfigError, CrashMode, Failure, NodeConfig};
+use crate::config::{Config, ConfigError, CrashMode, NodeConfig};
 use crate::defect::Defect;
-use crate::defects::{Leak, SAVING, lose_at_restart};
-use crate::inspect::Files;
+use crate::option_value::Failure;
 use crate::quirk::Quirk;
 use crate::state::{Access, Content, Map, State, StateFile, Store, Usage, Volume};
 use crate::validate::{self, invalid};
+
+/// A resource that a defect never releases.
+pub(crate) type Leak = Box<dyn std::fmt::Debug + Send>;
 
 /// An in-memory CSI driver, as one of its nodes serves it. All nodes share everything but the node index.
 #[derive(Debug)]
@@ -57,7 +59,7 @@ pub struct Shared {
     pub(crate) capabilities: Capabilities,
     /// The distinct topologies of the nodes; a single empty one if topology is not advertised.
     pub(crate) zones: Vec<Map>,
-    defects: BTreeSet<Defect>,
+    pub(crate) defects: BTreeSet<Defect>,
     quirks: BTreeSet<Quirk>,
     /// Shared with drivers that are started later in this process, as if they had a common back end.
     state: Arc<Mutex<State>>,
@@ -77,8 +79,8 @@ pub struct Shared {
     pub(crate) stale_health: Mutex<BTreeMap<String, VolumeHealth>>,
     /// Staging paths with an abandoned unstaging that is not finished; for a defect.
     pub(crate) orphaned_unstagings: Mutex<BTreeSet<String>>,
-    /// The files that were last written about volumes and snapshots.
-    pub(crate) inspected: Mutex<Files>,
+    /// The files that were last written about volumes and snapshots, by name.
+    pub(crate) inspected: Mutex<BTreeMap<String, String>>,
     /// Snapshots whose stream was cancelled; for a defect.
     pub(crate) cut_off: Mutex<BTreeSet<String>>,
     /// True if a name has damaged the list that every request reads; for a defect.
@@ -116,12 +118,37 @@ impl MockDriver {
         }
         let memory = self.store.remembered(&self.state).filter(|_| !self.has(Defect::KeepsNothing));
         let next = Self::begin(self.config.clone(), memory)?;
-        if self.has(Defect::RestartForgetsNames) {
-            next.state().forget_volume_names();
-        }
-        lose_at_restart(&next);
+        next.lose_at_restart();
         next.starts.store(self.starts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         Ok(next)
+    }
+
+    /// Applies the defects that lose parts of objects at a restart.
+    fn lose_at_restart(&self) {
+        const HOUR_MS: u64 = 3_600_000;
+        let mut state = self.state();
+        if self.has(Defect::RestartForgetsNames) {
+            state.forget_volume_names();
+        }
+        for volume in state.volumes.values_mut() {
+            if self.has(Defect::RestartForgetsSizes) {
+                volume.capacity_bytes = 0;
+            }
+            if self.has(Defect::RestartForgetsSources) {
+                volume.source = None;
+            }
+        }
+        for snapshot in state.snapshots.values_mut() {
+            if self.has(Defect::RestartForgetsSnapshotSizes) {
+                snapshot.size_bytes = 0;
+            }
+            if self.has(Defect::RestartDatesSnapshotsAnew) {
+                snapshot.created_ms = now_ms();
+            }
+            if self.has(Defect::RestartShiftsCreationTimes) {
+                snapshot.created_ms += HOUR_MS;
+            }
+        }
     }
 
     /// Returns whether this driver, or one from before a restart, is still in use.
@@ -166,7 +193,7 @@ impl MockDriver {
                 };
                 (Store::File(file), stored.map(|stored| Arc::new(Mutex::new(stored))))
             }
-            None if SAVING.iter().any(|defect| defects.contains(defect)) => {
+            None if defects.iter().any(|defect| defect.changes_saving()) => {
                 (Store::Saved(Mutex::default()), memory)
             }
             None => (Store::Memory, memory),

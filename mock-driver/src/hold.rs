@@ -5,7 +5,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::call::changes;
-use crate::config::{ParseOptionError, RpcName};
+use crate::option_value::{ParseOptionError, RpcName};
 
 /// A step of an RPC at which it can be held, written as `CreateVolume` or `CreateVolume:before-commit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

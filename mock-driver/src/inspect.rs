@@ -11,9 +11,6 @@ use tonic::Status;
 use crate::driver::MockDriver;
 use crate::state::{State, Volume};
 
-/// The content of files, by name.
-pub(crate) type Files = BTreeMap<String, String>;
-
 /// Returns a shell command for a driver that writes its facts to this directory. It prints the facts about the
 /// `volume` or `snapshot` (`$1`) with the id `$2`.
 pub fn command(directory: &Path) -> String {
@@ -57,7 +54,8 @@ fn is_ours(name: &str) -> bool {
     ["volume-", "snapshot-"].iter().any(|kind| name.starts_with(kind)) && name.ends_with(".json")
 }
 
-fn files(state: &State) -> Files {
+/// The content of files, by name.
+fn files(state: &State) -> BTreeMap<String, String> {
     let volumes = state.volumes.values().map(|volume| (format!("volume-{}.json", volume.id), facts(volume)));
     let snapshots = state
         .snapshots

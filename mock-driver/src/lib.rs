@@ -22,6 +22,7 @@ pub mod inspect;
 mod metadata;
 mod named;
 mod node;
+mod option_value;
 pub mod options;
 mod quirk;
 mod serve;
@@ -29,13 +30,11 @@ mod state;
 mod validate;
 
 pub use capability::{Capability, CapabilityError, CsiVersion};
-pub use config::{
-    Config, ConfigError, CrashMode, Delay, Failure, NodeConfig, ParseOptionError, RpcName, Secrets,
-    StaticVolume,
-};
+pub use config::{Config, ConfigError, CrashMode, NodeConfig, Secrets, StaticVolume};
 pub use defect::Defect;
 pub use driver::MockDriver;
 pub use hold::HoldPoint;
 pub use named::UnknownId;
+pub use option_value::{Delay, Failure, ParseOptionError, RpcName};
 pub use quirk::Quirk;
 pub use state::StateFileError;

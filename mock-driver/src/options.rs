@@ -6,9 +6,10 @@ use clap::Parser;
 use csi_proto::Endpoint;
 
 use crate::capability::{Capability, CsiVersion};
-use crate::config::{Config, ConfigError, Delay, Failure, NodeConfig, RpcName, parse_pair, parse_size};
+use crate::config::{Config, ConfigError, NodeConfig};
 use crate::defect::Defect;
 use crate::hold::HoldPoint;
+use crate::option_value::{Delay, Failure, RpcName, parse_pair, parse_size};
 use crate::quirk::Quirk;
 
 /// An in-memory CSI driver that keeps the specification, or breaks it in named places.

@@ -1,7 +1,6 @@
 //! The steps that every call passes before its handler: offered services, pending operations, and injected failures.
 
 use std::future::{Future, pending};
-use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -14,8 +13,7 @@ use csi_proto::v1::snapshot_metadata_server::SnapshotMetadata;
 use csi_proto::{ConnectionNumber, RPCS, StreamingCall, UnaryCall};
 use tonic::{Request, Response, Status};
 
-use crate::call::{Call, NODE_VOLUME};
-use crate::config::RpcName;
+use crate::call::{Call, NODE_VOLUME, Stream};
 use crate::defect::Defect;
 use crate::defects::{
     End, StaleRead, corrupt_rejection, crash_on_second_connection, end_of_calls, has_saving_defect,
@@ -23,6 +21,7 @@ use crate::defects::{
 };
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, HoldStage};
+use crate::option_value::RpcName;
 use crate::quirk::Quirk;
 use crate::state::State;
 use crate::validate::{self, Demand, invalid};
@@ -36,9 +35,6 @@ const GARBAGE_BYTES_MAX: usize = 24 << 20;
 /// An allocation of more than 32 MiB is a mapping of its own in every allocator that we know, so that the kernel gets it back at once. Only
 /// what was written to takes up memory.
 const GARBAGE_BYTES_RESERVED: usize = 48 << 20;
-
-/// A stream of messages; all of them are known when the first is sent.
-pub(crate) type Stream<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
 
 impl MockDriver {
     /// Serves a call with the steps that all calls share. The handler only runs if none of them rejects the call.

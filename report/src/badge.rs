@@ -156,7 +156,7 @@ mod tests {
     use csi_harness::results::outcome::{Again, Verdict};
 
     use super::*;
-    use crate::journal::Selection;
+    use crate::entry::Selection;
     use crate::stored::{Counts, Crash, Plugin, Program};
 
     fn run() -> Stored {

@@ -5,7 +5,7 @@ use csi_harness::results::outcome::{Summary, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{Selection, ShardEntry};
+use crate::entry::{Selection, ShardEntry};
 use crate::words::count;
 
 /// Suites that are named; of more there is only the number.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use csi_harness::results::outcome::OutcomeKind;
 
-use crate::journal::{CheckEntry, Run};
+use crate::entry::CheckEntry;
+use crate::journal::Run;
 
 /// A fault: the first check that met it, and the ids of the others.
 pub(crate) struct FaultGroup<'a> {

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use csi_harness::results::outcome::{OutcomeKind, Verdict};
 use csi_harness::text::shorten::named;
 
+use crate::entry::CheckEntry;
 use crate::fault;
-use crate::journal::{CheckEntry, Run};
+use crate::journal::Run;
 use crate::words::{again, count};
 
 /// Errors shown, including the line that counts the others: GitHub shows ten of a step.

@@ -22,8 +22,9 @@ use base64::prelude::BASE64_STANDARD;
 use csi_harness::results::outcome::OutcomeKind;
 use sha2::{Digest as _, Sha256};
 
+use crate::entry::CheckEntry;
 use crate::fault::{self, FaultGroup};
-use crate::journal::{CheckEntry, Run};
+use crate::journal::Run;
 use crate::rules::{self, Rule};
 use crate::words::{again, count};
 use markup::Html;

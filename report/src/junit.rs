@@ -10,7 +10,8 @@ use quick_junit::{
 use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::shortened;
 
-use crate::journal::{CheckEntry, Run};
+use crate::entry::CheckEntry;
+use crate::journal::Run;
 use crate::words::{in_words, passes};
 
 /// The name of the only suite of the Go csi-sanity.

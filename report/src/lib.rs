@@ -8,6 +8,7 @@ mod badge;
 mod compare;
 mod conclusion;
 mod destination;
+mod entry;
 mod fault;
 mod format;
 mod github;
@@ -29,14 +30,14 @@ pub use badge::Badge;
 pub use compare::{Comparison, compare, compare_each};
 pub use conclusion::{Concluded, Conclusion, ProfileEntry};
 pub use destination::{Destination, DestinationError};
+pub use entry::{
+    CallEntry, CheckEntry, IncidentEntry, LeftBehindEntry, MachineEntry, PartEntry, RpcEntry, SameFaultEntry,
+    Selection, ShardEntry, Status, StepEntry, TargetEntry, Tool, UntestedEntry,
+};
 pub use format::Format;
 pub use html::charts::{Axis, Chart, ChartSection, LINES_MAX, chart_page};
 pub use html::history::history_page;
-pub use journal::{
-    CallEntry, CheckEntry, IncidentEntry, Journal, LeftBehindEntry, MachineEntry, Order, PartEntry, RpcEntry,
-    Run, SCHEMA, SPECIFICATION, SameFaultEntry, Selection, ShardEntry, Status, StepEntry, TargetEntry, Tool,
-    UntestedEntry,
-};
+pub use journal::{Journal, Order, Run, SCHEMA, SPECIFICATION};
 pub use merge::{MergeError, Part, Whole, merge};
 pub use ndjson::{EVENTS_SCHEMA, Stream};
 pub use statement::{Line, Says, areas_of};

@@ -7,8 +7,9 @@ use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas;
 use crate::conclusion::by_profile;
+use crate::entry::TargetEntry;
 use crate::fault::{self, FaultGroup};
-use crate::journal::{Run, TargetEntry};
+use crate::journal::Run;
 use crate::statement::{FOUND_ELSEWHERE, Says};
 use crate::words::{DID_LESS, count, in_words};
 

@@ -12,9 +12,8 @@ use csi_harness::spec::requirements::req;
 
 use crate::areas::Areas;
 use crate::conclusion::Conclusion;
-use crate::journal::{
-    CheckEntry, PartEntry, RpcEntry, Run, SCHEMA, SPECIFICATION, SameFaultEntry, Selection, ShardEntry, Tool,
-};
+use crate::entry::{CheckEntry, PartEntry, RpcEntry, SameFaultEntry, Selection, ShardEntry, Tool};
+use crate::journal::{Run, SCHEMA, SPECIFICATION};
 use crate::statement::Statement;
 
 /// The reasons why reports do not make a run.

@@ -6,7 +6,8 @@ use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::{Counts, Crash, Leak, Verdict};
 use serde::Serialize;
 
-use crate::journal::{CheckEntry, Run, TargetEntry, check_entry, ms, target_entry};
+use crate::entry::{CheckEntry, TargetEntry, check_entry, ms, target_entry};
+use crate::journal::Run;
 
 /// The name and version of the format of events. Within one version, events and fields may be added, and none changes
 /// its meaning.

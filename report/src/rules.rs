@@ -7,7 +7,8 @@ use csi_harness::protocol::version::Version;
 use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::spec::requirements::{Level, Party, Requirement, Testability, req};
 
-use crate::journal::{CheckEntry, Run, UntestedEntry};
+use crate::entry::{CheckEntry, UntestedEntry};
+use crate::journal::Run;
 
 /// The state of a requirement; the gravest comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

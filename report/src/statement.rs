@@ -11,7 +11,7 @@ use csi_harness::spec::need::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::CheckEntry;
+use crate::entry::CheckEntry;
 
 /// One line of the statement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::conclusion::{Conclusion, Facts};
-use crate::journal::{Run, SCHEMA, SCHEMAS_BEFORE, SameFaultEntry, Selection, ShardEntry};
+use crate::entry::{SameFaultEntry, Selection, ShardEntry};
+use crate::journal::{Run, SCHEMA, SCHEMAS_BEFORE};
 use crate::statement::Line;
 
 /// Bytes of a report that is read.

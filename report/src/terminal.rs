@@ -19,7 +19,8 @@ use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas::{Area, Areas, Verdict};
 use crate::conclusion::{Conclusion, Facts, Severity, by_profile, differ};
-use crate::journal::{CheckEntry, Run, Selection, ShardEntry, SpentEntry, check_entry};
+use crate::entry::{CheckEntry, Selection, ShardEntry, SpentEntry, check_entry};
+use crate::journal::Run;
 use crate::words::{DID_LESS, Outcomes, count, numbers};
 use progress::Progress;
 use stories::{Stories, StoryKind};

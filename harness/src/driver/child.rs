@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::commands::CommandPath;
 use super::mount_calls::MountCall;
+use super::other_process::{goes_on, started_ticks};
 use super::syscalls::Supervisor;
 use super::{DriverError, DriverLog, Frozen, Left, Version};
 
@@ -72,49 +73,6 @@ impl ChildProcess {
             std::thread::sleep(GROUP_PAUSE);
         }
     }
-}
-
-/// The numbers that are the names of the entries of a directory of /proc.
-fn numbers_in(directory: &str) -> impl Iterator<Item = i32> + use<> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// Returns true if each thread of a process group is stopped or has ended. A thread that is inside the kernel stops when it leaves it.
-pub(super) fn is_stopped(group: i32) -> bool {
-    let group_field = group.to_string();
-    let is_of_group = |process: &i32| stat(*process).get(5 - 3) == Some(&group_field);
-    let mut threads = numbers_in("/proc")
-        .filter(is_of_group)
-        .flat_map(|process| numbers_in(&format!("/proc/{process}/task")));
-    threads.all(|thread| matches!(stat(thread).first().map(String::as_str), None | Some("T" | "Z" | "X")))
-}
-
-/// Returns true if a process of the group has not ended. Zombies do not count, because they hold no resources.
-fn goes_on(group: i32) -> bool {
-    numbers_in("/proc").any(|process| {
-        let fields = stat(process);
-        let field = |number: usize| fields.get(number - 3).map(String::as_str);
-        // The first thread may have ended before others, which hold the process's files, such as a socket that still
-        // listens.
-        let has_others =
-            field(20).and_then(|threads| threads.parse().ok()).is_some_and(|threads: u32| threads > 1);
-        let has_ended = matches!(field(3), Some("Z" | "X")) && !has_others;
-        field(5) == Some(group.to_string().as_str()) && !has_ended
-    })
-}
-
-/// The time of a process's start, in clock ticks after that of the machine.
-pub(super) fn started_ticks(process: i32) -> Option<u64> {
-    stat(process).get(22 - 3)?.parse().ok()
-}
-
-/// The fields of /proc/PID/stat from the third one on; none if there is no such process.
-fn stat(process: i32) -> Vec<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name, which is the second one in brackets, may have anything in it.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    fields.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The endpoint in the form that a driver needs, with an absolute path. `None` for text that is no endpoint: dialling

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::child::started_ticks;
+use super::other_process::started_ticks;
 
 /// Commands that drivers call and that are watched. Each takes options also behind its other arguments, as GNU's getopt
 /// does.

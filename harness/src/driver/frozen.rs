@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use super::DriverError;
-use super::child::is_stopped;
+use super::other_process::is_stopped;
 
 /// Stops a process group, and continues it when the standard input ends. That also happens if the program that has started this script is
 /// killed, so that no driver stays stopped.

@@ -1,13 +1,7 @@
 //! The calls by which a driver mounts file systems, with their options: mount(2), fsconfig(2), and mount programs such as mount(8).
 //! They show what a driver asks for, even where the kernel rejects it or a program leaves it out.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
-
-use super::syscalls::text_at;
-
-/// Arguments of a program that are read.
-const ARGUMENTS_MAX: usize = 256;
+use super::other_process::{text_at, texts_at};
 
 /// A call that mounts a file system. Bind mounts and changes of existing mounts are left out, because the kernel ignores their options.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,22 +105,6 @@ fn values_in(options: &str, wanted: &str) -> Vec<String> {
         (name == wanted).then(|| value.replace('"', ""))
     };
     split(options).filter_map(value).collect()
-}
-
-/// The texts of a list of addresses that ends with 0, at an address of another process.
-fn texts_at(process: u32, address: u64) -> Vec<String> {
-    let Ok(memory) = File::open(format!("/proc/{process}/mem")) else { return Vec::new() };
-    let mut texts = Vec::new();
-    for index in 0..ARGUMENTS_MAX as u64 {
-        let mut pointer = [0; 8];
-        let read = memory.read_exact_at(&mut pointer, address.wrapping_add(8 * index));
-        let pointer = u64::from_ne_bytes(pointer);
-        if read.is_err() || pointer == 0 {
-            break;
-        }
-        texts.push(text_at(process, pointer).unwrap_or_default());
-    }
-    texts
 }
 
 #[cfg(test)]

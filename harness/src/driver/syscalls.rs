@@ -11,10 +11,8 @@
 //! This is the only module of the harness with `unsafe` code: system calls that no crate wraps.
 #![expect(unsafe_code, reason = "seccomp, and what is between fork and exec")]
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
-use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,11 +23,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Command;
 
 use super::mount_calls::MountCall;
+use super::other_process::bytes_at;
 
 /// Calls that are kept of one step.
 const KEPT_MAX: usize = 10_000;
-/// Longest path or other text that is read, in bytes.
-const PATH_BYTES_MAX: usize = 4096;
 
 /// `_IOWR('!', 0, struct seccomp_notif)` and `_IOWR('!', 1, struct seccomp_notif_resp)`.
 const NOTIF_RECV: libc::c_ulong = 0xc050_2100;
@@ -544,26 +541,6 @@ fn look(asked: &libc::seccomp_notif) -> Option<SystemCall> {
 fn path_at(process: u32, address: u64) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt as _;
     bytes_at(process, address).map(|bytes| PathBuf::from(std::ffi::OsString::from_vec(bytes)))
-}
-
-/// The text at an address of another process. Bytes that are no Unicode are replaced.
-pub(super) fn text_at(process: u32, address: u64) -> Option<String> {
-    bytes_at(process, address).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The bytes before the first NUL at an address of another process.
-fn bytes_at(process: u32, address: u64) -> Option<Vec<u8>> {
-    let memory = File::open(format!("/proc/{process}/mem")).ok()?;
-    let mut bytes = vec![0; PATH_BYTES_MAX];
-    // A path may end before a page that is not there.
-    let to_page_end = PATH_BYTES_MAX - usize::try_from(address).ok()? % PATH_BYTES_MAX;
-    let mut read = memory.read_at(&mut bytes[..to_page_end], address).ok()?;
-    if !bytes[..read].contains(&0) {
-        read += memory.read_at(&mut bytes[read..], address + read as u64).unwrap_or_default();
-    }
-    let end = bytes[..read].iter().position(|byte| *byte == 0)?;
-    bytes.truncate(end);
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -20,10 +20,12 @@ use crate::lifecycle::ledger::UNDOING;
 use crate::resources::machine;
 use crate::results::fault;
 use crate::results::outcome::{CheckReport, Halt, Outcome};
-use crate::run::runner::RepeatCommand;
 use crate::spec::verdict::{CheckResult, Stop};
 use crate::verdict::precondition::Preconditions;
 use crate::verdict::{Evidence, Judge};
+
+/// Makes the command that runs one check alone, from its label, and the fault that it is to meet, if there is one.
+pub type RepeatCommand = dyn Fn(&str, Option<&str>) -> String + Send + Sync;
 
 /// Settings that all checks of a run share.
 #[derive(Clone)]

@@ -27,6 +27,7 @@ use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::results::events::{Event, Reporter};
 use crate::results::outcome::{CheckReport, Halt, Outcome, Summary};
 use crate::run::inventory::{Inventory, Surroundings};
+pub use crate::run::run_check::RepeatCommand;
 use crate::run::run_check::{Done, Rules, unmet};
 use crate::verdict::Judge;
 use crate::verdict::alone::Rejected;
@@ -50,9 +51,6 @@ const INVENTORY_LIMIT: Duration = Duration::from_secs(300);
 
 /// The label of what is done while no check runs.
 const BESIDE_CHECKS: &str = "beside the checks";
-
-/// Makes the command that runs one check alone, from its label, and the fault that it is to meet, if there is one.
-pub type RepeatCommand = dyn Fn(&str, Option<&str>) -> String + Send + Sync;
 
 /// Settings of a run.
 pub struct RunOptions {

@@ -11,14 +11,13 @@ use super::overlap::Abandoned;
 use super::side_effects::after_rejected_create_volume;
 use super::volume::corrupt_volume;
 use super::{
-    GIB, drop_unknown, forget_under_load, host, leak_for_copy, leak_for_rejected_name, plain_capability,
-    recode,
+    GIB, drop_unknown, forget_under_load, host, leak_for_copy, leak_for_rejected_name, leave_behind,
+    plain_capability, recode,
 };
-use crate::config::StaticVolume;
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
-use crate::state::{Content, Map, Source, State, Usage, Volume};
+use crate::state::{Map, Source, Usage, Volume};
 use crate::validate::{self, invalid};
 
 /// The number of parameter bytes that a defect stores.
@@ -492,22 +491,4 @@ fn failed(
         let message = format!("{} ({:?})", status.message(), original.volume_capabilities);
         *status = Status::new(status.code(), message);
     }
-}
-
-/// Adds a volume whose id the caller does not learn. Without a name, no later request finds it.
-pub(super) fn leave_behind(
-    driver: &MockDriver,
-    state: &mut State,
-    name: Option<String>,
-    capacity_bytes: i64,
-) {
-    let seed = state.fresh_seed();
-    let id = match &name {
-        Some(name) => controller::new_id(driver, state, name),
-        None => state.fresh_id("vol"),
-    };
-    let volume_context = Map::new();
-    let left = StaticVolume { id, capacity_bytes, volume_context, readonly: false };
-    let content = Content::new(seed, capacity_bytes);
-    state.add_volume(Volume { name, ..Volume::provisioned_elsewhere(&left, content) });
 }

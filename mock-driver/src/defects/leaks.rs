@@ -1,5 +1,6 @@
 //! Defects that allocate a resource with each call and never release it.
 
+use std::fmt::Debug;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -11,7 +12,7 @@ use csi_proto::ConnectionNumber;
 use csi_proto::v1::volume_content_source::Type as SourceType;
 
 use crate::defect::Defect;
-use crate::driver::MockDriver;
+use crate::driver::{Leak, MockDriver};
 
 /// The memory that a leaking call allocates, and that which any call allocates that is rejected.
 const BYTES: usize = 32 << 10;
@@ -23,26 +24,14 @@ const LEAKS_MAX: usize = 20_000;
 /// The limit of leaks of a kilobyte, of which more fit into the machine.
 const SMALL_LEAKS_MAX: usize = 200_000;
 
-/// A leaked resource.
+/// A child process that ends with the driver.
 #[derive(Debug)]
-pub(crate) enum Leak {
-    Memory(#[expect(dead_code, reason = "it only takes up memory")] Vec<u8>),
-    File(#[expect(dead_code, reason = "it only has to be open")] File),
-    Socket(#[expect(dead_code, reason = "it only has to be open")] UnixStream),
-    /// A thread that ends when this sender is dropped.
-    Thread(#[expect(dead_code, reason = "the thread waits for its end")] Sender<()>),
-    /// A child process that ends with the driver.
-    Child(Child),
-    /// A child process that has ended and was not waited for.
-    Zombie(#[expect(dead_code, reason = "its exit status is never read")] Child),
-}
+struct KilledChild(Child);
 
-impl Drop for Leak {
+impl Drop for KilledChild {
     fn drop(&mut self) {
-        if let Leak::Child(child) = self {
-            // Errors do not matter, because the child ends on its own.
-            let _ = child.kill().and_then(|()| child.wait().map(drop));
-        }
+        // Errors do not matter, because the child ends on its own.
+        let _ = self.0.kill().and_then(|()| self.0.wait().map(drop));
     }
 }
 
@@ -96,7 +85,7 @@ pub(crate) fn leak_after(driver: &MockDriver, method: &str, end: End) {
     if end == End::Rejected && driver.has(Defect::RejectionsKeepMemory) {
         let mut leaks = driver.leaks.lock();
         if leaks.len() < SMALL_LEAKS_MAX {
-            leaks.push(Leak::Memory(vec![1; BYTES_OF_A_REJECTION]));
+            leaks.push(Box::new(vec![1u8; BYTES_OF_A_REJECTION]));
         }
     }
 }
@@ -143,14 +132,19 @@ fn leak(driver: &MockDriver, what: Resource) {
     }
     // A resource that cannot be allocated is not leaked.
     leaks.extend(match what {
-        Resource::Memory => Some(Leak::Memory(vec![1; BYTES])),
-        Resource::File => File::open("/dev/null").ok().map(Leak::File),
-        Resource::Socket => UnixStream::pair().ok().map(|(one, _)| Leak::Socket(one)),
-        Resource::Thread => thread(),
-        Resource::Child => command("sleep", "600").map(Leak::Child),
-        Resource::Zombie => command("true", "").map(Leak::Zombie),
-        Resource::Entry => entry(driver).map(Leak::File),
+        Resource::Memory => kept(Some(vec![1u8; BYTES])),
+        Resource::File => kept(File::open("/dev/null").ok()),
+        Resource::Socket => kept(UnixStream::pair().ok().map(|(one, _)| one)),
+        Resource::Thread => kept(thread()),
+        Resource::Child => kept(command("sleep", "600").map(KilledChild)),
+        // It is never waited for.
+        Resource::Zombie => kept(command("true", "")),
+        Resource::Entry => kept(entry(driver)),
     });
+}
+
+fn kept<T: Debug + Send + 'static>(resource: Option<T>) -> Option<Leak> {
+    resource.map(|resource| Box::new(resource) as Leak)
 }
 
 fn entry(driver: &MockDriver) -> Option<File> {
@@ -160,11 +154,11 @@ fn entry(driver: &MockDriver) -> Option<File> {
     File::create(of_state.or(driver.config.inspect_dir.as_deref())?.join(name)).ok()
 }
 
-fn thread() -> Option<Leak> {
+/// A thread that ends when the sender is dropped.
+fn thread() -> Option<Sender<()>> {
     let (end, ended) = channel::<()>();
-    // Nothing is ever sent, so the thread ends when the sender is dropped.
     let run = move || ended.iter().for_each(drop);
-    Builder::new().spawn(run).ok().map(|_| Leak::Thread(end))
+    Builder::new().spawn(run).ok().map(|_| end)
 }
 
 fn command(name: &str, argument: &str) -> Option<Child> {

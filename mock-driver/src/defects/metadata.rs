@@ -12,10 +12,10 @@ use tokio_stream::StreamExt as _;
 use tonic::{Code, Status};
 
 use super::recode;
+use crate::call::Stream;
 use crate::defect::Defect;
 use crate::driver::{MockDriver, Shared};
 use crate::metadata;
-use crate::serve::Stream;
 
 /// The delay of each of the first messages, for the defect that depends on cancelling a stream.
 const SLOW_STORAGE: Duration = Duration::from_millis(50);

@@ -10,7 +10,7 @@ use csi_proto::v1::{
 use tonic::{Code, Status};
 
 use super::GIB;
-use super::create_volume::leave_behind;
+use super::leave_behind;
 use crate::call::Call;
 use crate::defect::Defect;
 use crate::driver::MockDriver;

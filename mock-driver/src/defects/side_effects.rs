@@ -8,7 +8,7 @@ use csi_proto::v1::{
 };
 use tonic::Status;
 
-use super::{GIB, create_volume::leave_behind};
+use super::{GIB, leave_behind};
 use crate::controller;
 use crate::controller::{List, sequence};
 use crate::defect::Defect;

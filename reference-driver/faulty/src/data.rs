@@ -5,11 +5,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use rustix::mount::{UnmountFlags, unmount};
-
 use crate::contents::Contents;
 use crate::kept::RECORDED_PATHS;
 use crate::new_part::Image;
+use crate::target::{change, detach_mount};
 use crate::{Defect, Faults, Seen};
 
 /// The content source of a volume.
@@ -221,20 +220,4 @@ fn newest_file(directory: &Path) -> Option<OsString> {
     let files = files.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     let newest = files.max_by_key(|entry| entry.metadata().and_then(|found| found.modified()).ok());
     newest.map(|entry| entry.file_name())
-}
-
-/// Changes the content of a volume. Does nothing if the volume is read-only.
-pub(crate) fn change(target: &str, change: impl FnOnce(Contents) -> Contents) {
-    let target = Path::new(target);
-    let _ = Contents::of(target).and_then(|contents| change(contents).put(target));
-}
-
-pub(crate) fn detach_mount(target: &str) {
-    // Nothing may be mounted there any more.
-    let _ = unmount(target, UnmountFlags::DETACH);
-}
-
-pub(crate) fn is_mounted(path: &str) -> bool {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    table.lines().any(|line| line.split(' ').nth(4) == Some(path))
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,9 +10,8 @@ use csi_proto::v1::Snapshot;
 use tonic::Status;
 
 use crate::contents::Contents;
-use crate::data::{change, detach_mount};
 use crate::kept::{TARGETS, UNFINISHED};
-use crate::node::{is_device, refuse_writes};
+use crate::target::{change, detach_mount, is_device, refuse_writes, run};
 use crate::{Defect, Faults, Seen};
 
 /// The time for which a file system stays frozen. It is limited, so that tests end.
@@ -632,9 +630,4 @@ fn freeze(target: String) {
         std::thread::sleep(FROZEN);
         run("fsfreeze", &["--unfreeze", &target]);
     });
-}
-
-/// Runs a command that may fail, since the volume may be gone.
-pub(crate) fn run(program: &str, arguments: &[&str]) {
-    let _ = Command::new(program).args(arguments).output().unwrap();
 }

@@ -11,6 +11,7 @@ mod new_part;
 mod node;
 mod nodes;
 pub mod plain;
+mod target;
 mod upgrade;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{SeekFrom, major, minor, seek};
 
-use crate::in_use::run;
+use crate::target::run;
 use crate::{Defect, Faults, Seen};
 
 /// A driver writes over a new part once something was written to it within this time.

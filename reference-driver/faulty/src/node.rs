@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 
@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 use tonic::{Request, Response, Status};
 
-use crate::data::{detach_mount, is_mounted};
 use crate::in_use::Moment;
 use crate::nodes::Move;
+use crate::target::{detach_mount, is_device, is_mounted, refuse_writes};
 use crate::{Defect, Faults, Reply, Seen};
 
 /// The key of the service account tokens of a pod.
@@ -485,16 +485,6 @@ impl Seen {
 fn bind_for_reading(other: &str, target: &str) {
     mount_bind(other, target).unwrap();
     mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, "").unwrap();
-}
-
-pub(crate) fn is_device(target: &str) -> bool {
-    fs::metadata(target).is_ok_and(|found| found.file_type().is_block_device())
-}
-
-/// Makes a device read-only for all its users, or writable again.
-pub(crate) fn refuse_writes(device: &str, refuses: bool) {
-    let flag = if refuses { "--setro" } else { "--setrw" };
-    assert!(Command::new("blockdev").args([flag, device]).status().unwrap().success());
 }
 
 fn is_on_loop_device(target: &str) -> bool {

@@ -9,10 +9,9 @@ use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use tonic::Status;
 
-use crate::data::detach_mount;
-use crate::in_use::{CALL_TIME, Moment, is_written_to, run};
-use crate::node::is_device;
+use crate::in_use::{CALL_TIME, Moment, is_written_to};
 use crate::plain::tools::loop_devices;
+use crate::target::{detach_mount, is_device, run};
 use crate::{Defect, Faults, Seen};
 
 /// The calls that move a volume.

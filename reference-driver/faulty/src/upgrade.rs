@@ -17,9 +17,9 @@ use rustix::mount::mount_bind;
 use tonic::{Request, Response, Status};
 
 use crate::contents::Contents;
-use crate::data::{change, detach_mount};
 use crate::in_use::break_writes;
 use crate::kept::{Kept, TARGETS};
+use crate::target::{change, detach_mount};
 use crate::{Defect, Faulty, Reply};
 
 /// The ids that the next version has given.

@@ -6,7 +6,7 @@ use csi_harness::text::shorten::{short_texts, shortened};
 
 use super::markup::Html;
 use super::sequence;
-use crate::journal::{AlsoEntry, CallEntry, CheckEntry, IncidentEntry};
+use crate::entry::{AlsoEntry, CallEntry, CheckEntry, IncidentEntry};
 use crate::words::{count, duration_text};
 
 /// Lines of one message.
@@ -54,7 +54,7 @@ pub(super) fn items(check: &CheckEntry) -> Vec<Item<'_>> {
     let mut left_out = check.calls_left_out;
     let mut repeats = 0;
     for call in check.calls.iter().filter(|call| !call.cleanup) {
-        let sent_ms = crate::journal::ms(call.sent_after);
+        let sent_ms = crate::entry::ms(call.sent_after);
         while let Some(incident) = incidents.next_if(|incident| incident.after_ms <= sent_ms) {
             push_left_out(&mut items, &mut left_out);
             items.push(Item::Incident(incident));
@@ -127,7 +127,7 @@ fn circumstances(call: &CallEntry) -> String {
 
 /// Reports have whole milliseconds.
 fn took(call: &CallEntry) -> String {
-    match crate::journal::ms(call.duration) {
+    match crate::entry::ms(call.duration) {
         0 => "under 1 ms".to_owned(),
         ms => duration_text(ms.saturating_mul(1_000)),
     }

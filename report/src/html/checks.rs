@@ -2,7 +2,8 @@
 
 use super::markup::Html;
 use super::{columns, outcome};
-use crate::journal::{CheckEntry, Run};
+use crate::entry::CheckEntry;
+use crate::journal::Run;
 use crate::words::{count, duration_text};
 
 /// Requirements that a row shows without being asked.

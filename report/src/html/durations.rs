@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::markup::Html;
 use super::{labelled, stacking};
-use crate::journal::{RpcEntry, Run};
+use crate::entry::RpcEntry;
+use crate::journal::Run;
 use crate::words::duration_text;
 
 /// Size of the picture of a row.

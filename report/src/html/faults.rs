@@ -6,8 +6,9 @@ use csi_harness::text::shorten::{named, shortened};
 
 use super::markup::Html;
 use super::{LISTED_MAX, calls, checks, link_here, mark, names, outcome, place, requirements, timeline};
+use crate::entry::{CheckEntry, LeftBehindEntry};
 use crate::fault::{self, FaultGroup};
-use crate::journal::{CheckEntry, LeftBehindEntry, Run};
+use crate::journal::Run;
 use crate::words::count;
 
 /// Lines of a driver that died.

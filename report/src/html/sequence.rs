@@ -3,7 +3,7 @@
 use super::calls::Item;
 use super::markup::Html;
 use super::scrolling;
-use crate::journal::CallEntry;
+use crate::entry::CallEntry;
 
 /// Calls that are drawn: the last ones, which led to the verdict.
 const CALLS_MAX: usize = 16;

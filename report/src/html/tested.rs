@@ -1,7 +1,8 @@
 //! Describes what was tested, by which program, and where.
 
 use super::markup::Html;
-use crate::journal::{PartEntry, Run};
+use crate::entry::PartEntry;
+use crate::journal::Run;
 use crate::words::{count, duration_text};
 
 /// Largest number of listed settings.

@@ -7,7 +7,7 @@ use csi_harness::spec::verdict::CallSpan;
 
 use super::markup::Html;
 use super::scrolling;
-use crate::journal::{CallEntry, CheckEntry};
+use crate::entry::{CallEntry, CheckEntry};
 use crate::words::duration_text;
 
 /// Calls that are drawn: the last ones, which led to the verdict.

@@ -9,8 +9,8 @@ use csi_harness::text::shorten::shortened;
 
 use super::wrap::wrapped;
 use super::{BOLD, DIM, Detail, heading, plain};
+use crate::entry::CheckEntry;
 use crate::fault;
-use crate::journal::CheckEntry;
 use crate::words::count;
 
 /// Checks named below a story that several of them share.

@@ -14,6 +14,8 @@ pub mod merge;
 pub mod recorder;
 pub mod report;
 mod resources;
+mod results;
+mod run;
 pub mod scaling;
 mod summary;
 pub mod threshold;
@@ -21,5 +23,6 @@ mod workers;
 pub mod workload;
 
 pub use default_run::SUITE;
-pub use load::{Results, suite};
+pub use results::Results;
+pub use run::suite;
 pub use summary::{live, summary};

@@ -377,6 +377,11 @@ impl CallObserver for CallerClock {
     }
 }
 
+pub(crate) fn milliseconds(time: Duration) -> f64 {
+    // Microseconds are enough.
+    time.as_micros() as f64 / 1e3
+}
+
 #[cfg(test)]
 mod tests {
     use csi_harness::client::answer::Refused;

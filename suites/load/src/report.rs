@@ -12,9 +12,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::judge::LOAD_006;
-use crate::load::Results;
+use crate::recorder::milliseconds;
 use crate::recorder::{Series, Slice, StageRecord};
-use crate::scaling::{Cost, Knee};
+use crate::scaling::{Cost, Knee, WORTH_A_WORD};
 use crate::threshold::Time;
 
 /// The version of the form of the JSON report. It changes when a field changes its meaning or goes; fields may be added.
@@ -22,8 +22,6 @@ pub const VERSION: u32 = 1;
 /// Bytes of a report that is read.
 const REPORT_BYTES_MAX: u64 = 256 << 20;
 
-/// Times below this depend on the machine more than on the driver.
-pub(crate) const WORTH_A_WORD: Duration = Duration::from_millis(20);
 /// Calls are slower if they take this many times as long at the end of a stage as at its beginning.
 const SLOWER: u32 = 4;
 /// Parts of a stage with calls, and calls in each of them, that this needs.
@@ -196,30 +194,7 @@ pub(crate) fn slower(stage: &StageRecord, rpc: &str, series: &Series) -> Option<
     })
 }
 
-pub(crate) fn milliseconds(time: Duration) -> f64 {
-    // Microseconds are enough.
-    time.as_micros() as f64 / 1e3
-}
-
-impl Results {
-    /// The report, also of a load that was stopped.
-    pub fn report(&self, workload: &str) -> Report {
-        let findings = self.findings.lock().clone();
-        Report {
-            version: VERSION,
-            workload: workload.to_owned(),
-            driver: findings.driver,
-            shard: findings.shard,
-            stages: self.recorder.stages().iter().map(stage_entry).collect(),
-            growth: findings.growth,
-            cost: findings.cost,
-            thresholds: findings.thresholds,
-            exit_code: 0,
-        }
-    }
-}
-
-fn stage_entry(stage: &StageRecord) -> StageEntry {
+pub(crate) fn stage_entry(stage: &StageRecord) -> StageEntry {
     let seconds = stage.elapsed.as_secs_f64();
     let under_way: Vec<(u64, f64, u64)> =
         stage.under_way.iter().map(|(count, (time, ended))| (*count, time.as_secs_f64(), *ended)).collect();

@@ -7,9 +7,11 @@ use csi_harness::resources::trend::slope;
 use serde::{Deserialize, Serialize};
 
 use crate::judge::LOAD_006;
-use crate::report::{WORTH_A_WORD, milliseconds};
+use crate::recorder::milliseconds;
 use crate::threshold::Time;
 
+/// Times below this depend on the machine more than on the driver.
+pub(crate) const WORTH_A_WORD: Duration = Duration::from_millis(20);
 /// An exponent from which on the cost counts as more than proportional. Caches that become too small, and a machine that is busy at the end,
 /// make a proportional cost look like one with an exponent of up to 1.6.
 const EXPONENT_MAX: f64 = 1.7;
