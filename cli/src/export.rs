@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 
 use csi_harness::checks::check::Check;
 use csi_harness::text::suggest::did_you_mean;
-use csi_proto::redact::STRIPPED;
+use csi_proto::hidden::STRIPPED;
 use csi_report::{CheckEntry, Run};
 
 use crate::args::{ExportArgs, ExportForm};

@@ -2,7 +2,7 @@
 
 use csi_harness::config::Config;
 use csi_harness::text::size::sized;
-use csi_proto::redact::STRIPPED;
+use csi_proto::hidden::STRIPPED;
 use csi_report::MachineEntry;
 use serde_json::Value;
 

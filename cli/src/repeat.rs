@@ -4,7 +4,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory as _};
 
 use csi_harness::text::encoding::shell_word;
-use csi_proto::redact::STRIPPED;
+use csi_proto::hidden::STRIPPED;
 
 use crate::args::Cli;
 

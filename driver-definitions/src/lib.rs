@@ -19,6 +19,7 @@
 
 mod capability;
 mod class;
+mod class_kind;
 mod csi_driver;
 mod definition;
 mod document;

@@ -92,7 +92,7 @@ fn check<M: Name + Default + Debug + PartialEq>(bytes: &[u8], hide: fn(&mut M) -
     for text in printed(&message) {
         assert!(!text.ends_with("null"), "{}: nothing is printed of {encoded:?}", M::NAME);
         assert!(!text.contains(SECRET), "a secret is shown: {text}");
-        assert!(!has_secrets || text.contains(redact::STRIPPED), "no secret is seen in {text}");
+        assert!(!has_secrets || text.contains(hidden::STRIPPED), "no secret is seen in {text}");
     }
 }
 

@@ -423,13 +423,13 @@ pub struct Secret(pub Pairs);
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.0.keys().map(|key| (key, csi_proto::redact::STRIPPED))).finish()
+        f.debug_map().entries(self.0.keys().map(|key| (key, csi_proto::hidden::STRIPPED))).finish()
     }
 }
 
 impl Serialize for Secret {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.keys().map(|key| (key, csi_proto::redact::STRIPPED)))
+        serializer.collect_map(self.0.keys().map(|key| (key, csi_proto::hidden::STRIPPED)))
     }
 }
 

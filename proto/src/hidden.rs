@@ -8,7 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use crate::lock::RwLock;
-use crate::redact::STRIPPED;
+
+/// Replaces a secret, as in the logs of the Kubernetes sidecars.
+pub const STRIPPED: &str = "***stripped***";
 
 /// The length of the shortest text that is hidden, in bytes: shorter texts occur anywhere by chance.
 pub const HIDDEN_BYTES_MIN: usize = 6;

@@ -10,11 +10,8 @@ use std::sync::LazyLock;
 use prost::Message as _;
 use prost_reflect::{DynamicMessage, ExtensionDescriptor, FieldDescriptor, Value};
 
-use crate::hidden;
+use crate::hidden::{self, STRIPPED};
 use crate::reflect::{self, POOL};
-
-/// Replaces a secret, as in the logs of the Kubernetes sidecars.
-pub const STRIPPED: &str = "***stripped***";
 
 static CSI_SECRET: LazyLock<ExtensionDescriptor> =
     LazyLock::new(|| POOL.get_extension_by_name("csi.v1.csi_secret").expect("csi.proto declares csi_secret"));

@@ -9,6 +9,7 @@ use csi_harness::prelude::*;
 use csi_harness::resources::cleanup::Cleanup;
 use csi_harness::resources::frozen;
 use csi_harness::spec::requirements::Requirement;
+use csi_harness::spec::verdict::CallSpan;
 use csi_proto::Rpc;
 use csi_proto::lock::Mutex;
 
@@ -45,6 +46,20 @@ pub struct Call {
     pub from_us: u64,
     /// The time at which it had returned.
     pub to_us: u64,
+}
+
+impl Call {
+    /// The call as a part of a time line.
+    fn span(&self) -> CallSpan {
+        CallSpan {
+            worker: 0,
+            party: Some("caller".to_owned()),
+            call: self.action.name.to_owned(),
+            answer: "returned".to_owned(),
+            from_us: self.from_us,
+            to_us: self.to_us,
+        }
+    }
 }
 
 /// A time for which the driver stood still. Writes that need its processes wait for as long.
@@ -166,7 +181,7 @@ impl ObservedWorkload {
                 .of(&IN_USE_002)
                 .expected(format!("a write that takes at most {}", seconds(limit)))
                 .actual(format!("write {} took {}{end}{frozen}", record.number, seconds(took)))
-                .timeline(self.workload.log(|log| timeline(log, call, None)))
+                .timeline(self.workload.log(|log| timeline(log, call.span(), None)))
         };
         if took > limit {
             return Err(pause(limit).into());
@@ -192,7 +207,7 @@ impl ObservedWorkload {
             Trouble::Deviates { .. } => ("a volume loses what was durable", "what was written last"),
         };
         let violation = Violation::new(format!("{message} during or after {}", call.action.name));
-        let spans = self.workload.log(|log| timeline(log, call, None));
+        let spans = self.workload.log(|log| timeline(log, call.span(), None));
         let violation = violation.of(&IN_USE_001).expected(expected).actual(trouble).timeline(spans);
         match trouble {
             Trouble::Failed { .. } => violation.into(),
@@ -409,7 +424,7 @@ impl Evidence {
             .of(rule)
             .expected(&worst.expected)
             .actual(actual)
-            .timeline(timeline(&self.log, &self.call, Some(moment)));
+            .timeline(timeline(&self.log, self.call.span(), Some(moment)));
         Err(match damage {
             Some(damage) => violation.damage(damage),
             None => violation,

@@ -2,7 +2,6 @@
 
 use csi_harness::spec::verdict::CallSpan;
 
-use crate::beside::Call;
 use crate::checker::Moment;
 use crate::log::{Log, Record};
 use crate::now_us;
@@ -12,12 +11,11 @@ const WRITES_MAX: usize = 100;
 /// The time before and after a call that is shown, in microseconds.
 const AROUND_US: u64 = 150_000;
 
-/// The parties of a time line, beside the copy.
+/// The party that writes.
 const WORKLOAD: &str = "workload";
-const CALLER: &str = "caller";
 
 /// The writes around a call, the moment of a copy that the call made, and the call. Nothing if no write is near: a call alone has no time line.
-pub(crate) fn timeline(log: &Log, call: &Call, cut: Option<Moment>) -> Vec<CallSpan> {
+pub(crate) fn timeline(log: &Log, call: CallSpan, cut: Option<Moment>) -> Vec<CallSpan> {
     let (from_us, to_us) = (call.from_us.saturating_sub(AROUND_US), call.to_us.saturating_add(AROUND_US));
     let end = |record: &Record| record.durable_us.unwrap_or_else(now_us);
     let is_near = |record: &&Record| record.begun_us <= to_us && end(record) >= from_us;
@@ -50,14 +48,7 @@ pub(crate) fn timeline(log: &Log, call: &Call, cut: Option<Moment>) -> Vec<CallS
         from_us: cut.after_us,
         to_us: cut.before_us.clamp(cut.after_us, last_us.max(cut.after_us)),
     }));
-    spans.push(CallSpan {
-        worker: 0,
-        party: Some(CALLER.to_owned()),
-        call: call.action.name.to_owned(),
-        answer: "returned".to_owned(),
-        from_us: call.from_us,
-        to_us: call.to_us,
-    });
+    spans.push(call);
     let first_us = spans.iter().map(|span| span.from_us).min().unwrap_or_default();
     for span in &mut spans {
         span.from_us -= first_us;
@@ -69,7 +60,6 @@ pub(crate) fn timeline(log: &Log, call: &Call, cut: Option<Moment>) -> Vec<CallS
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::beside::Action;
     use crate::process::Event;
 
     #[test]
@@ -77,9 +67,15 @@ mod tests {
         let mut log = Log::default();
         log.take(Event::Begun { number: 1, at_us: 10 });
         log.take(Event::Acknowledged { number: 1, at_us: 20 });
-        let action = Action { name: "CreateSnapshot", rpcs: &[] };
-        let at = |us| Call { action, from_us: us, to_us: us };
-        assert_eq!(timeline(&log, &at(30), None).len(), 2);
-        assert!(timeline(&log, &at(31 + AROUND_US), None).is_empty());
+        let at = |us| CallSpan {
+            worker: 0,
+            party: None,
+            call: "CreateSnapshot".to_owned(),
+            answer: "returned".to_owned(),
+            from_us: us,
+            to_us: us,
+        };
+        assert_eq!(timeline(&log, at(30), None).len(), 2);
+        assert!(timeline(&log, at(31 + AROUND_US), None).is_empty());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use csi_harness::protocol::rpc::Facts;
 use csi_harness::spec::verdict::ReproductionStep;
-use csi_proto::redact::STRIPPED;
+use csi_proto::hidden::STRIPPED;
 use csi_proto::reflect::response_of;
 use csi_proto::{RPCS, Rpc, code_name, code_named};
 use csi_report::{CallEntry, CheckEntry};

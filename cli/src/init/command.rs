@@ -68,7 +68,7 @@ fn at_variable(word: &str, socket: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use csi_proto::redact::STRIPPED;
+    use csi_proto::hidden::STRIPPED;
 
     use super::*;
 

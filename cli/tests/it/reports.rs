@@ -218,7 +218,7 @@ fn secrets_are_in_no_report_of_a_failure() {
     ];
     let said = crate::program::run(&arguments);
     assert_ne!(said.code, Some(0));
-    assert!(said.stdout.contains(csi_proto::redact::STRIPPED), "{}", said.stdout);
+    assert!(said.stdout.contains(csi_proto::hidden::STRIPPED), "{}", said.stdout);
     assert!(!said.stdout.contains(SECRET) && !said.stderr.contains(SECRET));
 }
 

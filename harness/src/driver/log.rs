@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use csi_proto::hidden;
-use csi_proto::redact::STRIPPED;
+use csi_proto::hidden::STRIPPED;
 
 use crate::config::Config;
 

@@ -167,6 +167,11 @@ impl Capabilities {
         self.known.contains(&capability)
     }
 
+    /// Returns true if volumes can be expanded only while they are in use.
+    pub fn expands_only_online(&self) -> bool {
+        self.has(Capability::OnlineExpansion) && !self.has(Capability::OfflineExpansion)
+    }
+
     /// Everything advertised that a version known here defines.
     pub fn iter(&self) -> impl Iterator<Item = Capability> + '_ {
         self.known.iter().copied()

@@ -1,6 +1,6 @@
 //! Calls as commands of grpcurl, which needs csi.proto of the specification in the working directory.
 
-use csi_proto::redact::STRIPPED;
+use csi_proto::hidden::STRIPPED;
 use csi_proto::{Endpoint, Rpc};
 use serde_json::Value;
 

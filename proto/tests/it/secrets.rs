@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
 
-use csi_proto::{Call, DESCRIPTOR_SET, redact, v1};
+use csi_proto::{Call, DESCRIPTOR_SET, hidden, redact, v1};
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, MessageDescriptor, Value};
 
@@ -35,7 +35,7 @@ fn check<M: Call + Debug>() -> String {
     assert_eq!(secrets.values().collect::<Vec<_>>(), [SECRET], "{}", M::NAME);
     for text in [redact::json(&message).to_string(), format!("{message:?}"), format!("{message:#?}")] {
         assert!(!text.contains(SECRET), "{}: {text}", M::NAME);
-        assert!(text.contains("password") && text.contains(redact::STRIPPED), "{}: {text}", M::NAME);
+        assert!(text.contains("password") && text.contains(hidden::STRIPPED), "{}: {text}", M::NAME);
     }
     M::NAME.to_owned()
 }

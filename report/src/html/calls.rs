@@ -5,8 +5,8 @@ use serde_json::Value;
 use csi_harness::text::shorten::{short_texts, shortened};
 
 use super::markup::Html;
-use super::sequence;
-use crate::entry::{AlsoEntry, CallEntry, CheckEntry, IncidentEntry};
+use super::sequence::{self, Item};
+use crate::entry::{AlsoEntry, CallEntry, CheckEntry};
 use crate::words::{count, duration_text};
 
 /// Lines of one message.
@@ -15,13 +15,6 @@ const LINES_MAX: usize = 40;
 const LINE_CHARS_MAX: usize = 56;
 /// Findings beside the gravest one.
 const ALSO_MAX: usize = 5;
-
-/// The entries of the list, in order.
-pub(super) enum Item<'a> {
-    Call(&'a CallEntry),
-    Incident(&'a IncidentEntry),
-    LeftOut(usize),
-}
 
 /// Writes the calls, or the check's own description of them.
 pub(super) fn write(html: &mut Html, check: &CheckEntry) {

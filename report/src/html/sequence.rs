@@ -1,9 +1,15 @@
 //! Draws the calls as a sequence diagram.
 
-use super::calls::Item;
 use super::markup::Html;
 use super::scrolling;
-use crate::entry::CallEntry;
+use crate::entry::{CallEntry, IncidentEntry};
+
+/// The entries of the list, in order.
+pub(super) enum Item<'a> {
+    Call(&'a CallEntry),
+    Incident(&'a IncidentEntry),
+    LeftOut(usize),
+}
 
 /// Calls that are drawn: the last ones, which led to the verdict.
 const CALLS_MAX: usize = 16;

@@ -255,7 +255,7 @@ async fn secrets_appear_nowhere() {
         all.push_str(&format.render(&played.journal));
     }
     assert!(all.contains("CreateVolume"), "the call with the secret is shown");
-    assert!(all.contains(csi_proto::redact::STRIPPED), "the secret is known to be left out");
+    assert!(all.contains(csi_proto::hidden::STRIPPED), "the secret is known to be left out");
     assert!(!all.contains(SECRET), "{all}");
 }
 

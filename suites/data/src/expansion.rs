@@ -22,7 +22,7 @@ check! {
         let wanted = cx.expand_size_bytes().max(volume.size_bytes.saturating_mul(2));
         let used = Used::begin(cx, &volume).await?;
         let small = used.size_bytes(volume.size_bytes).await?;
-        let in_use = is_only_online(cx);
+        let in_use = cx.target().capabilities().expands_only_online();
         let used = match in_use {
             true => Some(used),
             false => used.end().await.map(|()| None)?,
@@ -62,12 +62,6 @@ check! {
         );
         used.end().await
     }
-}
-
-/// Returns true if volumes can be expanded only while they are in use.
-fn is_only_online(cx: &Cx) -> bool {
-    let has = |capability| cx.target().capabilities().has(capability);
-    has(Capability::OnlineExpansion) && !has(Capability::OfflineExpansion)
 }
 
 /// Grows the volume on the node, and says which rule the room is owed by.

@@ -13,9 +13,9 @@ use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE
 use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside, judge_copy};
-use crate::copies::{clone_request, copy_of, from_snapshot};
 use crate::expansion::larger;
 use crate::insist::fail_in_turn;
+use crate::make::{clone_request, copy_of, from_snapshot};
 
 /// The wait of the first caller that gives up a call. Each further one waits twice as long, so that the call is given up early and late in
 /// its work.

@@ -3,48 +3,14 @@
 use csi_harness::prelude::*;
 use csi_proto::Call as _;
 use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
-use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 use crate::beside::{Action, InUse, beside, judge_copy};
-use crate::snapshots::{CREATE, snapshot};
+use crate::make::{CLONE, CREATE_SNAPSHOT, copy_of, from_snapshot, from_volume, snapshot};
 
-pub(crate) const CLONE: Action =
-    Action { name: "CreateVolume from the volume", rpcs: &[v1::CreateVolumeRequest::RPC] };
 const RESTORE: Action = Action {
     name: "CreateVolume from a snapshot of the volume, and DeleteSnapshot",
     rpcs: &[v1::CreateVolumeRequest::RPC],
 };
-
-pub fn from_snapshot(id: &str) -> Source {
-    Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
-}
-
-pub fn from_volume(id: &str) -> Source {
-    Source::Volume(VolumeSource { volume_id: id.to_owned() })
-}
-
-/// A copy with room for so many bytes.
-///
-/// # Errors
-/// Skip if the driver makes none, which other checks judge.
-pub async fn copy_of(cx: &Cx, source: Source, bytes: i64) -> CheckResult<NodeVolume> {
-    let request = copy_request(cx, source, bytes).await?;
-    let refused = "the driver makes no copy of a volume in use, or of its snapshot";
-    Ok(cx.create_volume(request).await.or_skip(refused)?.into())
-}
-
-/// The request for a clone of a volume with room for so many bytes.
-pub(crate) async fn clone_request(cx: &Cx, id: &str, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
-    copy_request(cx, from_volume(id), bytes).await
-}
-
-async fn copy_request(cx: &Cx, source: Source, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
-    let mut request = cx.create_node_volume_request().await?;
-    let range = request.capacity_range.get_or_insert_default();
-    range.required_bytes = range.required_bytes.max(bytes);
-    request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
-    Ok(request)
-}
 
 check! {
     /// A clone is a snapshot and a copy in one, and drivers that copy slowly do it while the source changes.
@@ -88,7 +54,7 @@ check! {
     async |cx| {
         let user = InUse::begin(cx).await?;
         let bytes = user.volume().volume.size_bytes;
-        let (snapshot, [evidence]) = beside(CREATE, [&user], snapshot(cx, user.id())).await?;
+        let (snapshot, [evidence]) = beside(CREATE_SNAPSHOT, [&user], snapshot(cx, user.id())).await?;
         let restored = async {
             let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
             // A driver may keep a snapshot that has copies.

@@ -13,8 +13,7 @@ use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE
 use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside, call, has_own_file_system, judge_copy, published};
-use crate::copies::{CLONE, copy_of, from_snapshot, from_volume};
-use crate::snapshots::snapshot;
+use crate::make::{CLONE, copy_of, from_snapshot, from_volume, snapshot};
 
 const EXPAND: Action = Action {
     name: "ControllerExpandVolume and NodeExpandVolume",

@@ -13,8 +13,8 @@ use csi_workload::rules::{
 use futures_util::future::{join, join_all};
 
 use crate::beside::{Action, InUse, beside, judge_copy};
-use crate::copies::{clone_request, copy_of, from_snapshot};
 use crate::insist::{Insisted, insist};
+use crate::make::{clone_request, copy_of, from_snapshot};
 
 const STOP: Action = Action { name: "a stop of the driver's processes, and the calls during it", rpcs: &[] };
 const BEFORE: Action = Action { name: "CreateSnapshot, and CreateVolume from the volume", rpcs: &[] };

@@ -4,17 +4,18 @@
 pub mod beside;
 mod callers;
 pub mod case;
-pub mod copies;
+mod copies;
 pub mod expansion;
 mod frozen;
 mod health;
 mod insist;
+pub mod make;
 mod node;
 pub mod nodes;
 mod other_node;
 pub mod proven;
 pub mod restarts;
-pub mod snapshots;
+mod snapshots;
 
 use csi_harness::checks::registry::{Checks, Suite};
 

@@ -11,8 +11,7 @@ use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE
 use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside, judge_copy};
-use crate::copies::{copy_of, from_snapshot};
-use crate::snapshots::snapshot_as;
+use crate::make::{copy_of, from_snapshot, snapshot_as};
 
 const RESTART: Action = Action { name: "the end and the start of the driver", rpcs: &[] };
 const RESTART_IN_SNAPSHOT: Action = Action {

@@ -7,9 +7,8 @@ use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE
 use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside, judge_copy};
-use crate::copies::{copy_of, from_snapshot};
+use crate::make::{CREATE_SNAPSHOT as CREATE, copy_of, from_snapshot, snapshot, snapshot_as};
 
-pub(crate) const CREATE: Action = Action { name: "CreateSnapshot", rpcs: &[v1::CreateSnapshotRequest::RPC] };
 const DELETE: Action = Action { name: "DeleteSnapshot", rpcs: &[v1::DeleteSnapshotRequest::RPC] };
 const CREATE_GROUP: Action =
     Action { name: "CreateVolumeGroupSnapshot", rpcs: &[v1::CreateVolumeGroupSnapshotRequest::RPC] };
@@ -40,28 +39,6 @@ check! {
         let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
         judge_copy(cx, &evidence, copy, "a snapshot of a volume in use").await.map(drop)
     }
-}
-
-/// A snapshot that is ready to use.
-///
-/// # Errors
-/// Skip if the driver takes none of a volume in use, or if it does not become ready.
-pub async fn snapshot(cx: &Cx, volume_id: &str) -> CheckResult<v1::Snapshot> {
-    snapshot_as(cx, cx.create_snapshot_request(volume_id)).await
-}
-
-/// A snapshot of this request that is ready to use.
-///
-/// # Errors
-/// As for [`snapshot`].
-pub(crate) async fn snapshot_as(cx: &Cx, request: v1::CreateSnapshotRequest) -> CheckResult<v1::Snapshot> {
-    let refused = "the driver takes no snapshot of a volume in use";
-    let first = cx.create_snapshot(request.clone()).await.or_skip(refused)?;
-    if first.ready_to_use {
-        return Ok(first);
-    }
-    let ready = cx.ready_snapshot(&request).await?;
-    ready.ok_or_else(|| Stop::skip("the snapshot does not become ready_to_use in time"))
 }
 
 /// Takes snapshots of two volumes at the same time. A driver may reject one call because of the other one, and external-snapshotter then makes

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 
 use crate::model::answer::Answer;
-use crate::model::call::{Call, CreateSpec, List, Size, SnapshotCall, Usage, VolumeCall};
+use crate::model::call::{Call, CreateSpec, Size, SnapshotCall, Usage, VolumeCall};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name, Node};
 use crate::record::Recorder;
@@ -107,7 +107,7 @@ impl RandomWorkload {
             }
             recorder.make(0, self.create(name)).await?;
         }
-        for list in List::offered(&self.profile) {
+        for list in self.profile.lists() {
             recorder.make(0, Call::List(list)).await?;
         }
         Ok(())
@@ -184,7 +184,7 @@ impl RandomWorkload {
         if has(Capability::GetVolumeHealth) {
             choices.push(VolumeCall::ControllerGetVolumeHealth { volume }.into());
         }
-        choices.extend(List::offered(&self.profile).map(Call::List));
+        choices.extend(self.profile.lists().map(Call::List));
     }
 }
 

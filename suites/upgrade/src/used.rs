@@ -4,9 +4,8 @@ use csi_harness::prelude::*;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 use csi_suite_in_use::beside::{Action, InUse, beside, judge_copy, judge_moved};
-use csi_suite_in_use::copies::{copy_of, from_snapshot, from_volume};
 use csi_suite_in_use::expansion::larger;
-use csi_suite_in_use::snapshots::snapshot;
+use csi_suite_in_use::make::{copy_of, from_snapshot, from_volume, snapshot};
 use csi_workload::beside::Written;
 use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 

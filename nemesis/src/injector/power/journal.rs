@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{FallocateFlags, SeekFrom};
 
 use super::tree::{Entry, Made, Node, Tree};
-use super::way::Way;
+use super::way::{Kind, Way};
 
 /// Bytes that are kept of changes that are not durable.
 const KEPT_BYTES_MAX: usize = 64 << 20;
@@ -59,15 +59,6 @@ pub(super) enum Change {
         to: Entry,
         replaced: Option<(Node, Made)>,
     },
-}
-
-/// The condition under which a change survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A name, or a length: it survives only with all those before it.
-    Name,
-    /// Contents, which survive only with this many of the names.
-    Contents { names: usize },
 }
 
 impl Change {

@@ -1,9 +1,16 @@
 //! Chooses the changes that survive a loss of power, among those that are not durable.
 
-use super::journal::Kind;
-
 /// Changes of which every choice is tried.
 const CHOSEN_MAX: usize = 8;
+
+/// The condition under which a change survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A name, or a length: it survives only with all those before it.
+    Name,
+    /// Contents, which survive only with this many of the names.
+    Contents { names: usize },
+}
 
 /// One choice of changes that survive.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Emulates the controllers of Kubernetes, which make no CSI calls: binding and release, claims of pods, attachments,
 //! and the scheduler, which has its own file. Each advances the objects by one step at a time.
 
+mod scheduler;
+
 use std::sync::Arc;
 
-use super::scheduler;
 use super::shared::Shared;
 use super::store::{Attachment, Objects, PvcObject, VolumeObject, VolumeOnNode};
 use crate::cluster::{

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -14,12 +15,28 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
 use super::failure::{Caller, Failure};
-use super::kubelet::health::Watched;
-use super::kubelet::selinux;
 use super::sandbox::Sandbox;
 use super::store::Store;
 use super::{Settings, csi_driver};
 use crate::cluster::{HealthOf, Node, PersistentVolume, VolumeMode};
+
+/// The kernel has this file if SELinux is on.
+const SELINUX: &str = "/sys/fs/selinux/enforce";
+
+/// Returns whether this machine labels files.
+pub fn machine_has_selinux() -> bool {
+    Path::new(SELINUX).exists()
+}
+
+/// A volume that kubelet monitors.
+#[derive(Clone, Debug)]
+pub(super) struct Watched {
+    pub(super) volume_id: String,
+    /// The pairs of staging path and target path for NodeGetVolumeHealth.
+    pub(super) asked: Vec<(String, String)>,
+    /// The target path; empty before there is one.
+    pub(super) target: String,
+}
 
 /// The data that all components of an emulated cluster share.
 #[derive(Debug)]
@@ -89,7 +106,7 @@ impl Shared {
 
     /// Returns whether nodes label volumes.
     pub(super) fn labels_volumes(&self) -> bool {
-        self.assumes_selinux.load(Ordering::SeqCst) || selinux::machine_has_selinux()
+        self.assumes_selinux.load(Ordering::SeqCst) || machine_has_selinux()
     }
 
     /// Returns whether the driver advertised the capability when it was first asked: sidecars ask when they start.

@@ -3,24 +3,25 @@
 
 mod api;
 mod connection;
+mod service;
 
 use std::time::Duration;
 
 use csi_harness::prelude::{Stop, Violation};
-use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 use kube::api::PostParams;
-use serde_json::{Value, json};
+use serde_json::json;
 use tonic::Code;
 
 use super::KubeCluster;
-use super::api::{Server, bounded, text};
+use super::api::bounded;
 use super::discovery::Discovered;
 use super::kind::ApiKind;
 use crate::cluster::{Block, Cluster as _, Done};
 use api::Request;
+pub(crate) use service::MetadataService;
 
 /// The calling account, which every namespace has.
 const ACCOUNT: &str = "default";
@@ -34,41 +35,6 @@ const CALL_LIMIT: Duration = Duration::from_secs(5 * 60);
 const TRIES_MAX: u32 = 10;
 /// The pause between the attempts.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// The contents of a SnapshotMetadataService.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetadataService {
-    /// The address `HOST:PORT` in the cluster.
-    pub address: String,
-    pub audience: String,
-    /// The certificate authority, as PEM.
-    pub authority: Vec<u8>,
-}
-
-impl MetadataService {
-    /// Returns the service of a driver, if there is one.
-    ///
-    /// # Errors
-    /// Broken if the server returns an error.
-    pub(crate) async fn find(server: &Server, driver: &str) -> Done<Option<MetadataService>> {
-        if driver.is_empty() || !server.has(ApiKind::MetadataService) {
-            return Ok(None);
-        }
-        let found = server.get(ApiKind::MetadataService, None, driver).await?;
-        found.as_ref().map(read).transpose()
-    }
-}
-
-fn read(object: &Value) -> Done<MetadataService> {
-    let authority = object.pointer("/spec/caCert").cloned().unwrap_or_default();
-    let authority: ByteString = serde_json::from_value(authority)
-        .map_err(|error| Stop::broken(format!("the caCert of the SnapshotMetadataService: {error}")))?;
-    Ok(MetadataService {
-        address: text(object, "/spec/address").to_owned(),
-        audience: text(object, "/spec/audience").to_owned(),
-        authority: authority.0,
-    })
-}
 
 impl Discovered {
     /// Explains why there is no metadata service.
@@ -182,17 +148,5 @@ mod tests {
         let stop = |code| failed(&service, &tonic::Status::new(code, "why"));
         assert!(matches!(stop(Code::Unauthenticated), Stop::Broken(why) if why.contains("a.b:1")));
         assert!(matches!(stop(Code::Internal), Stop::Violation(_)));
-    }
-
-    #[test]
-    fn the_authority_is_read_as_the_object_has_it() {
-        let object = json!({ "spec": { "address": "a.b:1", "audience": "who", "caCert": "UEVN" } });
-        let expected = MetadataService {
-            address: "a.b:1".to_owned(),
-            audience: "who".to_owned(),
-            authority: b"PEM".to_vec(),
-        };
-        assert_eq!(read(&object).unwrap(), expected);
-        assert!(matches!(read(&json!({ "spec": { "caCert": "%" } })), Err(Stop::Broken(_))));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use csi_harness::prelude::{CheckResult, Cx, Stop};
 use csi_mock_driver::{Config, Defect};
-use csi_proto::redact::STRIPPED;
+use csi_proto::hidden::STRIPPED;
 use csi_suite_e2e::cluster::{
     AttributesClass, Cluster as _, Pairs, PodPhase, PvcSpec, ReclaimPolicy, SeLinuxChangePolicy,
     SnapshotClass, StorageClass, VolumeMode, VolumeSource,

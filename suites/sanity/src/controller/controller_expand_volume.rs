@@ -5,7 +5,6 @@ use csi_harness::prelude::*;
 use super::common::{
     expand_request, must_become_unknown, refused_capability, too_large, unknown_id, unsupported_size,
 };
-use crate::expansion::{expandable, is_online_only};
 use crate::node::published;
 
 /// No storage has this size, and rounding it up does not overflow.
@@ -22,6 +21,17 @@ fn expand_to(
     range: Option<v1::CapacityRange>,
 ) -> v1::ControllerExpandVolumeRequest {
     v1::ControllerExpandVolumeRequest { capacity_range: range, ..expand_request(cx, volume_id) }
+}
+
+/// Makes a volume that the driver can expand.
+pub(super) async fn expandable(cx: &Cx) -> CheckResult<NodeVolume> {
+    if !cx.target().capabilities().expands_only_online() {
+        return Ok(cx.new_volume().await?.into());
+    }
+    if let Some(reason) = NODE.unmet(cx.target(), cx.access()) {
+        return Err(Stop::skip(format!("the driver expands volumes that are in use, and {reason}")));
+    }
+    Ok(published(cx).await?.staged.attached.volume)
 }
 
 check! {
@@ -268,7 +278,7 @@ check! {
     async |cx| {
         let published = published(cx).await?;
         let reply = cx.call(expand_request(cx, &published.staged.attached.volume.id)).await;
-        if reply.code()? != Code::Ok && !is_online_only(cx) {
+        if reply.code()? != Code::Ok && !cx.target().capabilities().expands_only_online() {
             // A driver that cannot expand an unused volume either shows nothing about volumes in use.
             let unused = cx.new_volume().await?;
             cx.call(expand_request(cx, &unused.volume_id)).setup("an expanded volume that is not in use").await?;

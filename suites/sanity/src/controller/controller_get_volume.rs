@@ -164,7 +164,7 @@ check! {
         refuted_by: ["controller-get-volume-stale-capacity", "controller-expand-changes-nothing"],
     }
     async |cx| {
-        let made = crate::expansion::expandable(cx).await?;
+        let made = super::controller_expand_volume::expandable(cx).await?;
         let grown = cx.call(expand_request(cx, &made.id)).setup("an expanded volume").await?;
         let response = cx.call(request(&made.id)).setup("the volume as it is").await?;
         let size = response.volume.unwrap_or_default().capacity_bytes;

@@ -7,7 +7,6 @@ pub(crate) mod refusals;
 use csi_harness::prelude::*;
 
 use super::{attached, published};
-use crate::expansion::is_online_only;
 
 /// A volume that the controller expanded, and the node has yet to expand.
 struct Grown {
@@ -64,7 +63,7 @@ async fn expand(
 
 /// Expands a volume on the controller before or after it is published, as the driver demands.
 async fn grown(cx: &Cx) -> CheckResult<Grown> {
-    if is_online_only(cx) {
+    if cx.target().capabilities().expands_only_online() {
         let published = published(cx).await?;
         let size_bytes = expand_on_controller(cx, &published.staged.attached.volume.id).await?;
         return Ok(Grown { published, size_bytes });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 
 use super::{Lane, in_lanes};
-use crate::model::call::{Call, CreateSpec, List, Size, SnapshotCall, VolumeCall};
+use crate::model::call::{Call, CreateSpec, Size, SnapshotCall, VolumeCall};
 use crate::model::names::{Id, Name};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
@@ -26,7 +26,7 @@ pub(super) async fn run(recorder: &Recorder, probed: &ProbedDriver, round: u32) 
         async move { Competition { lane, stagger }.run().await }
     };
     in_lanes(recorder, probed, LANES, compete).await?;
-    for list in List::offered(&probed.profile) {
+    for list in probed.profile.lists() {
         recorder.make(0, Call::List(list)).await?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use csi_harness::prelude::*;
 
 use crate::lifecycle::VolumeLifecycle;
-use crate::model::call::{Call, CreateSpec, GroupCall, List, Size, SnapshotCall, VolumeCall};
+use crate::model::call::{Call, CreateSpec, GroupCall, Size, SnapshotCall, VolumeCall};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name};
 use crate::orchestrator::probed_driver::ProbedDriver;
@@ -92,7 +92,7 @@ impl<'a> Path<'a> {
     }
 
     pub(super) fn lists(&self) -> Vec<Call> {
-        List::offered(self.profile).map(Call::List).collect()
+        self.profile.lists().map(Call::List).collect()
     }
 
     fn create(&self) -> Call {

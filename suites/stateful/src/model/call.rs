@@ -4,11 +4,9 @@ use std::fmt;
 
 use csi_harness::config::AccessType;
 use csi_harness::lifecycle::volume_capability::Mode;
-use csi_harness::protocol::rpc::Facts;
 use csi_harness::text::size::sized;
 use serde::{Deserialize, Serialize};
 
-use super::call_context::DriverProfile;
 use super::conflicts::{
     ALL, ATTACHMENTS, BYTES, CONFIRMED, Footprint, LIFE, PARAMETERS, SIZE, attached, changes, looks, on,
     published, staged,
@@ -437,15 +435,6 @@ impl List {
             List::Snapshots => "ListSnapshots",
             List::VolumeHealth => "ControllerListVolumeHealth",
         }
-    }
-
-    /// The lists that the driver advertises.
-    pub fn offered(profile: &DriverProfile) -> impl Iterator<Item = List> {
-        let is_promised = |list: &List| {
-            Facts::named(list.method())
-                .is_some_and(|facts| facts.promised_by.iter().all(|one| profile.has(*one)))
-        };
-        List::ALL.into_iter().filter(is_promised)
     }
 
     /// Returns true if every existing object has to be in the list.

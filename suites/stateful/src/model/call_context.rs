@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::protocol::capability::Capability;
+use csi_harness::protocol::rpc::Facts;
 
 use super::bytes::Bytes;
-use super::call::{Size, Usage};
+use super::call::{List, Size, Usage};
 use super::expectation::Known;
 use super::names::Id;
 
@@ -51,6 +52,15 @@ impl DriverProfile {
     /// Returns true if the driver advertises it.
     pub fn has(&self, capability: Capability) -> bool {
         self.capabilities.contains(&capability)
+    }
+
+    /// The lists that the driver advertises.
+    pub fn lists(&self) -> impl Iterator<Item = List> {
+        let is_promised = |list: &List| {
+            Facts::named(list.method())
+                .is_some_and(|facts| facts.promised_by.iter().all(|one| self.has(*one)))
+        };
+        List::ALL.into_iter().filter(is_promised)
     }
 
     /// Two sizes for expanding volumes, which orchestrators may request in parallel.

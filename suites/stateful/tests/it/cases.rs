@@ -10,7 +10,7 @@ use csi_harness::protocol::capability::Capability;
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Defect, MockDriver};
 use csi_nemesis::disruption;
-use csi_proto::{Endpoint, Listener, redact, v1};
+use csi_proto::{Endpoint, Listener, hidden, redact, v1};
 use csi_suite_stateful::case::{
     BreachText, CASE_BYTES_MAX, Case, CaseStep, Driver, FORM, Format, RecordedAnswer,
 };
@@ -304,7 +304,7 @@ fn commands_make_the_calls_with_the_ids_that_come() {
     let stubs = "grpcurl() { printf '%s %s\\n' \"${10}\" \"$8\"; }\njq() { echo id-now; }\nCSI=sock\n";
     // A secret of the reader, which stands for the one that the case does not have.
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg(format!("{stubs}{script}\n")).env("SECRET_PASSWORD", redact::STRIPPED);
+    shell.arg("-c").arg(format!("{stubs}{script}\n")).env("SECRET_PASSWORD", hidden::STRIPPED);
     let shell = shell.stdin(Stdio::null()).output().unwrap();
     assert!(shell.status.success() && shell.stderr.is_empty(), "{shell:?}\n{script}");
     // What is not kept in a variable is printed: all but the first call.

@@ -8,20 +8,10 @@ use csi_proto::v1;
 use super::{Kubelet, NodeCapability, can};
 use crate::cluster::{Done, HealthOf};
 use crate::emulated_cluster::health;
-use crate::emulated_cluster::shared::Shared;
+use crate::emulated_cluster::shared::{Shared, Watched};
 
 /// The time between two rounds.
 const PERIOD: Duration = Duration::from_secs(60);
-
-/// A volume that kubelet monitors.
-#[derive(Clone, Debug)]
-pub(in crate::emulated_cluster) struct Watched {
-    pub(super) volume_id: String,
-    /// The pairs of staging path and target path for NodeGetVolumeHealth.
-    pub(super) asked: Vec<(String, String)>,
-    /// The target path; empty before there is one.
-    pub(super) target: String,
-}
 
 impl Kubelet {
     /// Monitors health without end. An invalid answer does not stop a test of something else.

@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use csi_harness::prelude::Violation;
 
 use super::Kubelet;
-use super::volumes::PodMount;
+use super::volumes::{DATA_FILE, PodMount, data_file};
 use crate::cluster::{Pairs, PersistentVolume, Pod, PodPhase, PodSpec, VolumeMode};
 
-/// The file in which kubelet stores the data of a volume.
-const DATA_FILE: &str = "vol_data.json";
 /// Larger files are not from kubelet.
 const DATA_BYTES_MAX: u64 = 1 << 16;
 /// The directory of volumes with a file system, below the pod's directory.
@@ -37,11 +35,6 @@ pub(super) struct Found {
 pub(super) struct Data {
     handle: String,
     inline: bool,
-}
-
-/// Returns the file about a path, which is beside it.
-pub(super) fn beside(path: &str) -> PathBuf {
-    Path::new(path).with_file_name(DATA_FILE)
 }
 
 impl Kubelet {
@@ -80,7 +73,7 @@ impl Kubelet {
             return;
         };
         // Block volumes have one file for staging and publishing.
-        let is_staged = found.mode == VolumeMode::Block || self.read(&beside(&path)).is_ok();
+        let is_staged = found.mode == VolumeMode::Block || self.read(&data_file(&path)).is_ok();
         device.is_found(path, is_staged, found.pod_uid.clone());
     }
 
@@ -161,7 +154,7 @@ impl Kubelet {
         let _ = self.cx.unmount_below([found.target.as_str()]);
         let _ = if target.is_dir() { fs::remove_dir(target) } else { fs::remove_file(target) };
         if found.mode == VolumeMode::Filesystem {
-            let _ = fs::remove_file(beside(&found.target));
+            let _ = fs::remove_file(data_file(&found.target));
         }
     }
 }

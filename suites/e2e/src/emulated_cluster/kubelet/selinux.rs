@@ -1,7 +1,5 @@
 //! Gives volumes the SELinux context of their pod, as kubelet does for drivers whose CSIDriver has `seLinuxMount`.
 
-use std::path::Path;
-
 use csi_harness::prelude::AccessType;
 
 use super::Kubelet;
@@ -10,14 +8,6 @@ use crate::cluster::{AccessMode, Pod, SeLinuxChangePolicy};
 
 /// Kubelet takes what a pod leaves open from the policy of its node. These are the values of most distributions.
 const USER_ROLE_TYPE: &str = "system_u:object_r:container_file_t";
-
-/// The kernel has this file if SELinux is on.
-const SELINUX: &str = "/sys/fs/selinux/enforce";
-
-/// Returns whether this machine labels files.
-pub fn machine_has_selinux() -> bool {
-    Path::new(SELINUX).exists()
-}
 
 impl Kubelet {
     /// Returns the context with which the driver has to mount a volume for a pod. Without one, the volume is relabelled file by file
@@ -31,9 +21,4 @@ impl Kubelet {
         let level = pod.spec.selinux_level.as_ref()?;
         (is_wanted && has_option && !is_relabelled).then(|| format!("{USER_ROLE_TYPE}:{level}"))
     }
-}
-
-/// Returns the mount option for a context. The quotes protect the commas in it.
-pub(super) fn mount_option(context: &str) -> String {
-    format!("context=\"{context}\"")
 }

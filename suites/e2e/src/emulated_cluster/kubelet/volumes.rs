@@ -1,20 +1,21 @@
 //! Brings volumes into a pod and out of it: staged once on the node, and published for each pod.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use csi_driver_definitions::VolumeLifecycleMode;
 use csi_harness::prelude::{AccessType, Cx, Stop};
 use csi_proto::v1;
 
-use super::health::Watched;
-use super::reconstruction::beside;
-use super::{Kubelet, NodeCapability, fs_group, selinux};
+use super::{Kubelet, NodeCapability, fs_group};
 use crate::cluster::{AccessMode, Pairs, PersistentVolume, Pod, SecretUse, VolumeMode};
 use crate::emulated_cluster::failure::{Caller, Failure, Verdict};
-use crate::emulated_cluster::shared::{capability, hex_sha256};
+use crate::emulated_cluster::shared::{Watched, capability, hex_sha256};
 use crate::emulated_cluster::store::Objects;
 use crate::emulated_cluster::{NAMESPACE, access_mode};
+
+/// The file in which kubelet stores the data of a volume.
+pub(super) const DATA_FILE: &str = "vol_data.json";
 
 /// The state of a call that mounts something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -198,7 +199,7 @@ impl Kubelet {
             let data = [("volumeHandle", handle.as_str()), ("driverName", self.shared.driver())];
             let mut data: Pairs = data.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
             data.extend(self.context_data(pod, mount));
-            write_data(&device.scope, &beside(&device.path), &data).await?;
+            write_data(&device.scope, &data_file(&device.path), &data).await?;
         }
         let request = v1::NodeStageVolumeRequest {
             volume_id: handle.clone(),
@@ -233,7 +234,7 @@ impl Kubelet {
         if let Some(context) = self.selinux_context(pod, mount)
             && let Some(v1::volume_capability::AccessType::Mount(mount)) = &mut capability.access_type
         {
-            mount.mount_flags.push(selinux::mount_option(&context));
+            mount.mount_flags.push(mount_option(&context));
         }
         Ok(capability)
     }
@@ -257,7 +258,7 @@ impl Kubelet {
         if mount.access() == AccessType::Mount {
             let mut data = self.publish_data(mount);
             data.extend(self.context_data(pod, mount));
-            write_data(&mount.scope, &beside(&mount.target), &data).await?;
+            write_data(&mount.scope, &data_file(&mount.target), &data).await?;
         }
         let (cx, request) = self.publish_request(pod, mount, context, staging).await?;
         let driver_sets_group = sets_group(&request);
@@ -455,4 +456,14 @@ fn pod_information(pod: &Pod, ephemeral: bool) -> [(String, String); 5] {
         ("ephemeral", ephemeral.to_string()),
     ]
     .map(|(key, value)| (format!("csi.storage.k8s.io/{key}"), value))
+}
+
+/// Returns the file about a path, which is beside it.
+pub(super) fn data_file(path: &str) -> PathBuf {
+    Path::new(path).with_file_name(DATA_FILE)
+}
+
+/// Returns the mount option for a context. The quotes protect the commas in it.
+fn mount_option(context: &str) -> String {
+    format!("context=\"{context}\"")
 }

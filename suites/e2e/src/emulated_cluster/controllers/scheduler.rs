@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::controllers::ControllerStep;
-use super::shared::{KubeNode, Shared};
-use super::store::{Objects, PvcObject};
-use super::topology;
+use super::ControllerStep;
 use crate::cluster::{AccessMode, PersistentVolume, Pod, PodPhase, VolumeBindingMode};
+use crate::emulated_cluster::shared::{KubeNode, Shared};
+use crate::emulated_cluster::store::{Objects, PvcObject};
+use crate::emulated_cluster::topology;
 
 /// Advances a pod one step towards a node.
 pub(super) fn schedule(shared: &Shared, objects: &Objects, name: &str) -> Option<ControllerStep> {

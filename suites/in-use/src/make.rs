@@ -1,0 +1,65 @@
+//! Snapshots and copies of volumes in use, as the checks need them.
+
+use csi_harness::prelude::*;
+use csi_proto::Call as _;
+use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+
+use crate::beside::Action;
+
+pub(crate) const CREATE_SNAPSHOT: Action =
+    Action { name: "CreateSnapshot", rpcs: &[v1::CreateSnapshotRequest::RPC] };
+pub(crate) const CLONE: Action =
+    Action { name: "CreateVolume from the volume", rpcs: &[v1::CreateVolumeRequest::RPC] };
+
+pub fn from_snapshot(id: &str) -> Source {
+    Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
+}
+
+pub fn from_volume(id: &str) -> Source {
+    Source::Volume(VolumeSource { volume_id: id.to_owned() })
+}
+
+/// A copy with room for so many bytes.
+///
+/// # Errors
+/// Skip if the driver makes none, which other checks judge.
+pub async fn copy_of(cx: &Cx, source: Source, bytes: i64) -> CheckResult<NodeVolume> {
+    let request = copy_request(cx, source, bytes).await?;
+    let refused = "the driver makes no copy of a volume in use, or of its snapshot";
+    Ok(cx.create_volume(request).await.or_skip(refused)?.into())
+}
+
+/// The request for a clone of a volume with room for so many bytes.
+pub(crate) async fn clone_request(cx: &Cx, id: &str, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
+    copy_request(cx, from_volume(id), bytes).await
+}
+
+async fn copy_request(cx: &Cx, source: Source, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
+    let mut request = cx.create_node_volume_request().await?;
+    let range = request.capacity_range.get_or_insert_default();
+    range.required_bytes = range.required_bytes.max(bytes);
+    request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
+    Ok(request)
+}
+
+/// A snapshot that is ready to use.
+///
+/// # Errors
+/// Skip if the driver takes none of a volume in use, or if it does not become ready.
+pub async fn snapshot(cx: &Cx, volume_id: &str) -> CheckResult<v1::Snapshot> {
+    snapshot_as(cx, cx.create_snapshot_request(volume_id)).await
+}
+
+/// A snapshot of this request that is ready to use.
+///
+/// # Errors
+/// As for [`snapshot`].
+pub(crate) async fn snapshot_as(cx: &Cx, request: v1::CreateSnapshotRequest) -> CheckResult<v1::Snapshot> {
+    let refused = "the driver takes no snapshot of a volume in use";
+    let first = cx.create_snapshot(request.clone()).await.or_skip(refused)?;
+    if first.ready_to_use {
+        return Ok(first);
+    }
+    let ready = cx.ready_snapshot(&request).await?;
+    ready.ok_or_else(|| Stop::skip("the snapshot does not become ready_to_use in time"))
+}
