@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tonic::{Code, Status};
 
-use crate::store::{StoreError, is_full};
+use crate::store::error::{StoreError, is_full};
 use crate::tool::ToolError;
 use csi_proto::health::HealthFileError;
 

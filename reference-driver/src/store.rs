@@ -7,7 +7,7 @@
 //! is written by then, and the next process that opens the file finds it. Therefore, after an error the file is
 //! opened again, and the number that each commit has shows whether it took place.
 
-mod error;
+pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod faults;
 mod group;
@@ -22,7 +22,6 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) use error::is_full;
 pub use error::{StoreError, may_be_committed};
 use group::Job;
 use handle::{Handle, Open};

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::api::{self, Failed, Kinds, Server, bounded, items, text};
 use super::connect::Connection;
 use super::kind::ApiKind;
-use super::metadata::MetadataService;
+use super::metadata::service::MetadataService;
 use crate::cluster::{Done, Node, Pairs};
 
 /// The label with which node feature discovery marks a node that enforces SELinux.

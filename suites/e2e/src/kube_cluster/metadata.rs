@@ -3,7 +3,7 @@
 
 mod api;
 mod connection;
-mod service;
+pub(super) mod service;
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use super::discovery::Discovered;
 use super::kind::ApiKind;
 use crate::cluster::{Block, Cluster as _, Done};
 use api::Request;
-pub(crate) use service::MetadataService;
+use service::MetadataService;
 
 /// The calling account, which every namespace has.
 const ACCOUNT: &str = "default";
