@@ -21,9 +21,9 @@ use csi_suite_load::workload::Workload;
 
 use crate::exit::Exit;
 
-/// Where a Pod of an Indexed Job has its index.
+/// The variable with the index of a Pod of an Indexed Job.
 const JOB_INDEX: &str = "JOB_COMPLETION_INDEX";
-/// Checks that may run at the same time, at the most.
+/// The largest number of checks that run at the same time.
 const JOBS_MAX: u64 = 256;
 
 const USAGE: &str = "csi-sanity [run] [OPTIONS]\n       csi-sanity <COMMAND>";
@@ -166,7 +166,7 @@ pub(crate) struct MergeArgs {
     pub(crate) output: WordsArgs,
 }
 
-/// How `compare` ends.
+/// The exit codes of `compare`.
 const COMPARED: &str = "Exit codes:
     0  nothing got worse, by the last two reports
     1  something got worse: a new failure, crash or leak, a check that is inconclusive now; with --slower-than
@@ -589,7 +589,7 @@ impl FromStr for ResultsFormat {
     }
 }
 
-/// Which cluster, and what the driver is installed with.
+/// The cluster, and the manifests that the driver is installed with.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterArgs {
@@ -674,7 +674,7 @@ pub(crate) enum CaseForm {
     Rust,
 }
 
-/// Which checks.
+/// The selected suites and checks.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Selection {
@@ -685,7 +685,7 @@ pub(crate) struct Selection {
     pub(crate) terms: Terms,
 }
 
-/// Which of the checks of these suites.
+/// The selection among the checks of these suites.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Terms {
@@ -747,7 +747,7 @@ impl TargetArgs {
     }
 }
 
-/// Where the driver is.
+/// The driver: its address and its commands.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Driver")]
 pub(crate) struct TargetArgs {
@@ -808,7 +808,7 @@ pub(crate) struct TargetArgs {
     pub(crate) secrets: Option<PathBuf>,
 }
 
-/// What to ask of the driver.
+/// The values in the requests to the driver.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Volumes")]
 pub(crate) struct VolumeArgs {
@@ -863,7 +863,7 @@ pub(crate) struct VolumeArgs {
     pub(crate) allow_harm: bool,
 }
 
-/// Where paths are made, and how where the tests do not share the driver's file system.
+/// The places of paths, and commands that create them if the tests do not share the driver's file system.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Paths")]
 pub(crate) struct PathArgs {
@@ -902,7 +902,7 @@ pub(crate) struct PathArgs {
     pub(crate) check_path_timeout: Option<Duration>,
 }
 
-/// How to run.
+/// The course of the run.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct CourseArgs {
@@ -961,7 +961,7 @@ pub(crate) struct CourseArgs {
     pub(crate) forget: bool,
 }
 
-/// How much is tried by the suites idempotency, property, concurrency and restart.
+/// The amount of work of the suites idempotency, property, concurrency and restart.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Effort of the suites that make many calls")]
 pub(crate) struct EffortArgs {
@@ -993,7 +993,7 @@ pub(crate) struct EffortArgs {
     pub(crate) regressions: Option<PathBuf>,
 }
 
-/// How long things may take. Durations are like 500ms, 10s or 1m30s.
+/// Time limits. Durations are like 500ms, 10s or 1m30s.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Time limits (500ms, 10s, 1m30s)")]
 pub(crate) struct LimitArgs {
@@ -1119,7 +1119,7 @@ fn bytes(text: &str) -> Result<i64, String> {
     }
 }
 
-/// Which part, by its number or by the index, from 0, that an Indexed Job gives its Pods.
+/// Parses a shard: its number and the number of all, or the index, from 0, that an Indexed Job gives its Pods.
 fn shard(text: &str) -> Result<Shard, String> {
     let Some(of) = text.strip_prefix("index/") else { return text.parse() };
     let index = std::env::var(JOB_INDEX).map_err(|_| {
@@ -1150,7 +1150,7 @@ fn jobs() -> clap::builder::RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..=JOBS_MAX)
 }
 
-/// What most users look for first.
+/// The options that most users look for first.
 const EXAMPLES: &str = "\
 Options of a run (all of them: csi-sanity run --help):
       --endpoint <ENDPOINT>  Where the driver listens: unix:///path, a path, tcp://host:port or dns:///host:port

@@ -45,13 +45,13 @@ fn read(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// A list, and what to know of it.
+/// A list, and remarks about it.
 struct List {
     text: String,
     notes: Vec<String>,
 }
 
-/// The lines of the earlier list that still hold, where they were, and behind them a line for each check that fails and is in none.
+/// The lines of the earlier list that still apply, in their order, followed by a line for each failed check that no line covers.
 fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
     let mut lines = Vec::new();
     let mut notes = Vec::new();
@@ -75,7 +75,7 @@ fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
             let passing = of_it().filter(|check| passes(check.outcome())).count();
             match (failing.is_empty(), passing) {
                 _ if *is_flaky => lines.push(line.trim_end().to_owned()),
-                // It was not run, or could not judge: nobody knows better than the list.
+                // The check was not run, or was inconclusive, so the list stays as it is.
                 (_, 0) => lines.push(line.trim_end().to_owned()),
                 (true, _) => notes.push(format!("{pattern} is left out: it passes")),
                 // The pattern is too wide by now.
@@ -131,7 +131,7 @@ fn passes(outcome: OutcomeKind) -> bool {
     matches!(outcome, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
 }
 
-/// A line of the list for the checks that are named. What a driver has said may become a part of it, and stays one line.
+/// A line of the list for these checks. The reason may contain words of a driver, and is kept on one line.
 fn entry(checks: &str, reason: &str) -> String {
     let reason: String = shortened(reason).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let reason = if reason.trim().is_empty() { "no reason is known" } else { reason.trim() };

@@ -39,26 +39,26 @@ const REPORTS: [(&str, Format); 4] = [
     ("report.md", Format::Markdown),
 ];
 
-/// Output of the driver that is kept: the end of it.
+/// The largest part of the driver's output that is kept, which is its end.
 const LOG_BYTES_MAX: u64 = 64 << 20;
-/// Length of any other file that is taken from the user.
+/// The largest size of any other file of the user.
 const COPIED_BYTES_MAX: u64 = 4 << 20;
-/// Stored cases that are taken.
+/// The largest number of stored cases.
 const CASES_MAX: usize = 1_000;
-/// Length of the name of one, which an archive has room for.
+/// The longest name of a stored case, for which an archive has room.
 const NAME_BYTES_MAX: usize = 100;
-/// Length of a program up to which its digest is made.
+/// The largest program of which a digest is made.
 const PROGRAM_BYTES_MAX: u64 = 4 << 30;
-/// Bytes of it that are read at one time.
+/// The number of bytes that are read at a time.
 const PART_BYTES: usize = 64 << 10;
 
-/// Files of an archive that is read.
+/// The largest number of files in an archive that is verified.
 const FILES_MAX: usize = 10_000;
-/// Length of one of its files.
+/// The largest size of one of its files.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// Length of all of them together.
+/// The largest size of all its files together.
 const ARCHIVE_BYTES_MAX: u64 = 1 << 30;
-/// Length of a path in it.
+/// The longest path in it.
 const PATH_BYTES_MAX: usize = 255;
 
 /// The first file of an archive.
@@ -143,7 +143,7 @@ impl Bundle {
             files: files.iter().map(|(path, contents)| FileEntry::of(path, contents)).collect(),
             missing,
         };
-        // Strings, numbers and lists: nothing that JSON cannot say.
+        // Strings, numbers and lists can always be written as JSON.
         let manifest = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
         let digest = hex(&Sha256::digest(&manifest));
         let archive = packed(&manifest, &files).map_err(Error::Packing)?;
@@ -152,7 +152,7 @@ impl Bundle {
     }
 }
 
-/// The files of an archive, and what could not be read, with the reason.
+/// The files of an archive, and a message for each file that could not be read.
 fn collect(run: &Run, evidence: &Evidence<'_>) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     let (mut files, mut missing) = (Vec::new(), Vec::new());
     let mut add = |path: &str, contents: io::Result<Vec<u8>>| match contents {
@@ -284,12 +284,12 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
     Ok(report.verdict.into())
 }
 
-/// A text of an archive, without power over the terminal.
+/// A text of an archive without control characters, which could change the terminal.
 fn plain(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 
-/// What is in an archive.
+/// The contents of an archive.
 #[derive(Debug)]
 struct Unpacked {
     manifest: Manifest,
@@ -403,7 +403,7 @@ fn differences(manifest: &Manifest, mut found: BTreeMap<String, FileEntry>) -> V
     differences
 }
 
-/// Says that a run that is stopped at once writes no archive.
+/// Tells the user that a run that is stopped at once writes no archive.
 pub(crate) fn say_unwritten(args: &OutputArgs) {
     if let Some(path) = &args.bundle {
         say(&format!("the run was stopped at once, so {} was not written", path.display()));

@@ -36,7 +36,7 @@ pub(crate) fn clean_up(config: Config, driver: Option<Driver>) -> Result<Exit, E
     ended
 }
 
-/// Endpoints of other drivers that are named.
+/// The largest number of other drivers' endpoints that a message names.
 const OTHERS_NAMED_MAX: usize = 3;
 
 /// Finds what there is to undo, and sums up what belongs to other drivers.
@@ -122,7 +122,7 @@ async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Re
     }
     if !there.is_empty() {
         if driver.is_some() {
-            // It would be in the way of the one that is started now.
+            // A driver that still runs would be in the way of the one that is started now.
             there.iter().for_each(Remains::end_driver);
         }
         let target = connect(config, driver.clone()).await?;

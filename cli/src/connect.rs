@@ -16,9 +16,9 @@ use crate::settings;
 use crate::standing::Standing;
 use crate::stop::say;
 
-/// Time for a driver that listens already to take a connection.
+/// The time limit of a connection to a driver that may already listen.
 const LISTENING_MAX: Duration = Duration::from_secs(1);
-/// Time after which a message says what is waited for.
+/// The time after which a message explains the wait.
 const CONNECTING_SILENTLY: Duration = Duration::from_secs(2);
 
 /// The configuration of a command that needs a driver.
@@ -31,7 +31,7 @@ pub(crate) fn reachable(args: &RunArgs) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// Says which driver is tested, where no flag names it.
+/// Tells the user which driver is tested, if no flag names it.
 pub(crate) fn announce(args: &RunArgs, config: &Config) {
     let is_discovered = args.target.config.as_deref() == Some(Path::new(settings::CONFIG_FILE));
     if args.output.words.quiet || config.elsewhere.is_some() {
@@ -74,14 +74,14 @@ fn embed(args: &RunArgs, config: &mut Config) -> Result<Driver, Error> {
     Ok(embedded::driver(args.target.mock_defect.clone(), Vec::new(), config)?)
 }
 
-/// Refuses to start a driver where another one listens: the run would end the one, and talk to the other.
+/// Fails if another driver already listens at the endpoint: the run would talk to that driver, and stop the one that it has started.
 async fn refuse_another(config: &Config, driver: &Driver) -> Result<(), Error> {
-    // One that the run has started itself is no other.
+    // The run has started the driver itself before.
     if driver.longest_start().is_some() {
         return Ok(());
     }
     let Some(endpoint) = config.endpoint.as_deref() else { return Ok(()) };
-    // A file that cannot be read is reported where the endpoint is dialled.
+    // An invalid endpoint is reported when it is dialled.
     let Ok(place) = endpoint.parse() else { return Ok(()) };
     let dialled = async {
         match &place {
@@ -103,7 +103,7 @@ async fn refuse_another(config: &Config, driver: &Driver) -> Result<(), Error> {
     }
 }
 
-/// Connects, and says what it waits for if that takes a while.
+/// Connects, and explains the wait if that takes a while.
 pub(crate) async fn connect(config: Config, driver: Option<Driver>) -> Result<Arc<Target>, Error> {
     if let Some(driver) = driver.as_ref().filter(|_| config.driver_command.is_some()) {
         refuse_another(&config, driver).await?;

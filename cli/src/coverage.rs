@@ -37,9 +37,9 @@ struct Row {
     /// Components of Kubernetes that rely on it.
     relied_on_by: Vec<&'static str>,
     checks: Vec<String>,
-    /// Whether some driver with a known defect makes one of them blame it for this rule.
+    /// True if one of the checks blames a driver with a known defect for this rule.
     proven: bool,
-    /// Why they only warn of a breach of a rule that binds.
+    /// The reason why the checks only warn of a breach although the rule binds.
     only_warned_because: Option<&'static str>,
     untested_because: Option<Cow<'static, str>>,
 }
@@ -58,7 +58,7 @@ struct Totals {
     testable_should: Share,
 }
 
-/// Of the rows of one level that are no permission and that the catalogue takes to show from outside.
+/// The counts for the requirements of one level, without permissions and without those that cannot be seen from outside of a driver.
 #[derive(Default, Serialize)]
 struct Share {
     rows: usize,
@@ -67,7 +67,7 @@ struct Share {
     said_again: usize,
 }
 
-/// What becomes of a row.
+/// The state of a requirement.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Checked,
@@ -89,7 +89,7 @@ pub(crate) fn coverage(args: &CoverageArgs) -> Result<Exit, Error> {
     Ok(Exit::Success)
 }
 
-/// Which requirements are asked for: all, where nothing is.
+/// The selected requirements, which are all of them by default.
 #[derive(Default)]
 struct Wanted {
     terms: Vec<Pattern>,
@@ -211,17 +211,17 @@ pub(crate) fn checks_of<'a>(rule: &Requirement, registry: &'a Registry) -> impl 
         .map(|(_, check)| &*check.id)
 }
 
-/// Why checks only warn of a breach, where the rule binds.
+/// The reason why checks only warn of a breach although the rule binds.
 pub(crate) fn only_warned_because(rule: &Requirement) -> Option<&'static str> {
     ONLY_WARNED.iter().find(|(row, _)| *row == rule).map(|(_, why)| *why)
 }
 
-/// Other rows that say it as well.
+/// Other requirements with the same meaning, which cover this one.
 fn said_again(rule: &Requirement) -> Option<&'static [&'static Requirement]> {
     SAID_AGAIN.iter().find(|(row, _)| *row == rule).map(|(_, others)| *others)
 }
 
-/// Why no check tests a requirement.
+/// The reason why no check tests a requirement.
 pub(crate) fn untested_because(rule: &Requirement) -> Cow<'static, str> {
     if rule.on == Party::Orchestrator {
         return "it binds the caller, not the driver".into();

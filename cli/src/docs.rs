@@ -39,7 +39,7 @@ fn document(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap()
 }
 
-/// Compares a whole document with what it has to be, or writes it.
+/// Compares a whole document with its expected text, or writes it.
 fn check(name: &str, expected: &str) {
     if std::env::var_os("UPDATE").is_some() {
         fs::write(path(name), expected).unwrap();
@@ -47,7 +47,7 @@ fn check(name: &str, expected: &str) {
     assert!(document(name) == expected, "docs/{name} is out of date; UPDATE=1 cargo test -p csi-sanity docs");
 }
 
-/// The same for the generated section of a document.
+/// Compares the generated section of a document with its expected text, or writes it.
 fn check_section(name: &str, expected: &str) {
     let text = document(name);
     let (before, rest) = text.split_once(BEGIN).unwrap();
@@ -55,7 +55,7 @@ fn check_section(name: &str, expected: &str) {
     check(name, &format!("{before}{BEGIN}\n{}\n\n{END}{after}", expected.trim()));
 }
 
-/// Text that stays text in Markdown, also in a cell of a table.
+/// Escapes text for Markdown, also for a cell of a table.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -143,7 +143,7 @@ fn the_example_of_a_configuration_shows_every_key() {
     }
     let schema = serde_json::to_value(schemars::schema_for!(Config)).unwrap();
     let keys = schema["properties"].as_object().unwrap().keys();
-    // One that excludes another stands in a comment.
+    // A setting that excludes another one is commented out.
     let shown = |line: &str, key: &str| line.trim_start_matches("# ").starts_with(&format!("{key}:"));
     let missing: Vec<_> = keys.filter(|key| !blocks[0].lines().any(|line| shown(line, key))).collect();
     assert_eq!(missing, Vec::<&String>::new(), "docs/config.md");
@@ -178,7 +178,7 @@ fn the_example_of_a_mock_driver_shows_every_key() {
         .filter(|key| !example.lines().any(|line| line.starts_with(&format!("{key}:"))))
         .collect();
     assert_eq!(missing, Vec::<&String>::new(), "docs/mock-driver.md");
-    // A test leaves nothing where the example points to.
+    // A test must not write to the path in the example.
     config.call_log = Some(directory.path().join("calls.jsonl"));
     config.state = Some(directory.path().join("state.json"));
     MockDriver::new(config).unwrap();

@@ -17,12 +17,12 @@ use crate::exit::Exit;
 use crate::list::json;
 use crate::stop::{Stopper, say};
 
-/// Something that was looked for.
+/// The result of one examination.
 #[derive(Serialize)]
 struct Finding {
     what: &'static str,
     is_there: bool,
-    /// What was seen, in a few words.
+    /// The observation, in a few words.
     seen: String,
     /// The checks that cannot judge without it.
     costs: Option<String>,
@@ -30,7 +30,7 @@ struct Finding {
     mend: Option<String>,
 }
 
-/// Time for an answer of a driver that this program does not start: it is there, or it is not.
+/// The time limit of the connection to a driver that this program does not start. Such a driver already listens, or it is not there.
 const THERE_MS_MAX: u64 = 5_000;
 
 impl Finding {
@@ -55,12 +55,12 @@ impl Finding {
 struct Report {
     machine: Vec<Finding>,
     driver: Option<driver::Examined>,
-    /// Why the driver could not be asked.
+    /// The reason why the driver could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreachable: Option<String>,
 }
 
-/// Looks, and prints what was found. A gap is no error, since tests may run elsewhere; a driver that does not answer is one.
+/// Prints the findings. A gap of this machine is no error, since tests may run elsewhere; a driver that does not answer is one.
 pub(crate) fn doctor(args: DoctorArgs) -> Result<Exit, Error> {
     let format = args.format;
     let config = match args.driver.target.is_embedded() {
@@ -100,7 +100,7 @@ pub(crate) fn doctor(args: DoctorArgs) -> Result<Exit, Error> {
     unreachable.map_or(Ok(Exit::Success), Err)
 }
 
-/// Tries the machine, and then the driver: what is wrong with that hides nothing of the machine.
+/// Examines the machine first and the driver afterwards, so that a problem of the driver does not hide the findings about the machine.
 async fn examine(config: Option<Config>, process: Option<Driver>) -> Result<(Report, Option<Error>), Error> {
     let mut report = Report { machine: machine::examine().await?, driver: None, unreachable: None };
     let Some(config) = config else { return Ok((report, None)) };

@@ -1,4 +1,4 @@
-//! The file for what the driver prints.
+//! The file for the output of the driver.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use crate::args::OutputArgs;
 use crate::error::Error;
 use crate::stop::say;
 
-/// A place for the driver's words: where the user wants them, else beside the first report, else in a temporary file,
-/// which stays only if something failed.
+/// The file for the driver's output: the one that the user names, or else one beside the first report, or else a temporary file,
+/// which is kept only if something failed.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     path: PathBuf,
@@ -36,12 +36,12 @@ impl LogFile {
         Ok((LogFile { path, temporary, keep: false }, log))
     }
 
-    /// Lets it stay whatever comes: the user has read where it is.
+    /// Keeps the file in any case, because the user has been given its path.
     pub(crate) fn keep(&mut self) {
         self.keep = true;
     }
 
-    /// Ends its use. If the run failed, a message says where the log is.
+    /// Closes the file. If the run failed, a message names its path.
     pub(crate) fn close(self, run_failed: bool) {
         let said_something = std::fs::metadata(&self.path).is_ok_and(|file| file.len() > 0);
         let wanted = said_something && (run_failed || self.keep);
@@ -60,7 +60,7 @@ fn failed(path: &Path, source: io::Error) -> Error {
     Error::DriverLog { path: path.to_owned(), source }
 }
 
-/// The log beside a report, unless that is no regular file.
+/// The path of a log beside a report; `None` if the report is no regular file.
 fn beside(report: &Path) -> Option<PathBuf> {
     let other = std::fs::metadata(report).is_ok_and(|found| !found.is_file());
     (report != Path::new("-") && !other).then(|| report.with_extension("driver.log"))

@@ -37,10 +37,10 @@ use crate::run::{self, Defined};
 use crate::stop;
 use crate::{note, warn};
 
-/// Time for one test, where the user says nothing: Kubernetes waits up to 20 minutes for a single step.
+/// The default time limit of a test: Kubernetes waits up to 20 minutes for a single step.
 const TEST_LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Runs the tests, or says which ones would run.
+/// Runs the tests, or prints the plan.
 pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     if args.preflight {
         return preflight::preflight(args);
@@ -102,12 +102,12 @@ fn skips(definition: &Definition, version: Version, view: &View) -> Vec<String> 
     definition.instances(version).into_iter().filter(skips).map(|instance| instance.id).collect()
 }
 
-/// Kubernetes' tests first: what they find is not to be doubted because of what hostile calls before may have done.
+/// Puts Kubernetes' tests first, so that their results cannot be due to hostile calls before them.
 fn suites(tests: Suite, args: &E2eArgs) -> Vec<Suite> {
     std::iter::once(tests).chain(args.cluster.with_sanity.then_some(csi_suite_sanity::SUITE)).collect()
 }
 
-/// Fills in what the first definition says that calls have: parameters of one class may not fit those of another.
+/// Fills in the parameters of the first definition's classes. Those of several definitions may not fit together.
 fn fill(config: &mut Config, definitions: &[Arc<Definition>]) -> Result<(), Error> {
     let Some(first) = definitions.first() else { return Ok(()) };
     direct::fill(config, first).map_err(|problem| {
@@ -131,7 +131,7 @@ fn for_kube_alone(args: &ClusterArgs) -> Result<(), Error> {
     }
 }
 
-/// The same as arguments of a run, with kubelet's paths.
+/// Turns the arguments into those of a run, with kubelet's paths.
 fn run_args(args: E2eArgs) -> RunArgs {
     let E2eArgs { target, course, limits, output, kubelet_dir, budget, .. } = args;
     let paths = PathArgs {
@@ -202,7 +202,7 @@ fn load(args: &E2eArgs) -> Result<Files, Error> {
     }
 }
 
-/// What a definition has that no test reaches, since something else is missing.
+/// The keys of a definition that have no effect, because something else is missing.
 fn unreachable(definition: &DriverDefinition) -> Vec<&'static str> {
     let notes = [
         (
@@ -217,7 +217,7 @@ fn unreachable(definition: &DriverDefinition) -> Vec<&'static str> {
     notes.into_iter().filter(|(holds, _)| *holds).map(|(_, note)| note).collect()
 }
 
-/// How a cluster is played.
+/// The settings of the emulated cluster.
 fn settings(args: &ClusterArgs) -> Result<Settings, Error> {
     Ok(Settings {
         objects: Arc::new(Objects::read(&args.manifest)?),
@@ -229,12 +229,12 @@ fn settings(args: &ClusterArgs) -> Result<Settings, Error> {
     })
 }
 
-/// How many nodes the driver is on. The one that is built in has two.
+/// The number of the driver's nodes. The built-in driver has two.
 fn nodes(args: &E2eArgs) -> usize {
     if args.target.is_embedded() { 2 } else { 1 + args.target.node_endpoint.len() }
 }
 
-/// Who hears what is worth a word while tests run.
+/// The receiver of messages while tests run.
 fn say_of(args: &E2eArgs) -> Say {
     if args.output.words.quiet { |_| {} } else { stop::say }
 }
@@ -248,9 +248,9 @@ struct Planned<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     definition: Option<&'a str>,
     plan: Verdict,
-    /// Why it would be skipped, or what that depends on.
+    /// The reason why it would be skipped, or the condition for that.
     reason: Option<String>,
-    /// The one that decides about that: the definition, the driver, the cluster or the machine.
+    /// The decisive part: the definition, the driver, the cluster or the machine.
     by: Option<SkippedBy>,
     /// True if e2e.test of this version has the test for this definition. Since 1.37, it has no tests that it would always skip.
     registered: bool,
@@ -328,7 +328,8 @@ impl<'a> Planned<'a> {
     }
 }
 
-/// Asks the driver at `--endpoint`, if there is one, what it advertises: more is known then, and what the definitions leave out.
+/// Reads the capabilities of the driver at `--endpoint`, if there is one. They decide about more tests, and show which capabilities the
+/// definitions leave out.
 fn asked(
     args: E2eArgs,
     definitions: &[Arc<Definition>],

@@ -15,9 +15,8 @@ use csi_proto::Endpoint;
 use csi_proto::lock::Mutex;
 use tempfile::TempDir;
 
-/// Makes a mock driver with these defects, and with every capability but these, and enters in the configuration where it
-/// is: on sockets of its own, one for each of three nodes, of which the last is in another place. What it has answered for survives
-/// its end.
+/// Creates a mock driver with these defects, without these capabilities, and enters its addresses in the configuration: it has a socket
+/// for each of three nodes, the last of which is in another zone. Its state survives a restart.
 pub(crate) fn driver(
     defects: Vec<Defect>,
     without: Vec<Capability>,
@@ -67,7 +66,7 @@ fn directory() -> io::Result<TempDir> {
     named.tempdir_in("/dev/shm").or_else(|_| named.tempdir())
 }
 
-/// Why there is none.
+/// The reason why the driver could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EmbeddedError {
     #[error("failed to create a directory for the socket of the built-in mock driver")]
@@ -88,7 +87,7 @@ fn provisioned() -> [StaticVolume; 2] {
     })
 }
 
-/// The usual ones, which are served, and one in a zone of its own, where volumes lie that are put elsewhere than was asked for.
+/// The usual nodes, which are served, and one in a zone of its own, for volumes that a defect puts elsewhere than requested.
 fn nodes() -> Vec<NodeOfMock> {
     let topology = [("zone".to_owned(), "zone-c".to_owned())].into();
     let elsewhere = NodeOfMock { id: "node-4".to_owned(), topology };
@@ -118,15 +117,15 @@ pub(crate) fn settings() -> Config {
         mutable_parameters: pairs(&[("iops", "3000"), ("tier", "gold")]),
         attach_limit: true,
         exclusive: true,
-        // Nothing but memory is at stake.
+        // The checks can only harm this process's memory.
         allow_harm: true,
         secrets: [("CreateVolume", "user"), ("ControllerPublishVolume", "token")]
             .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock")]))))
             .into(),
         volumes: provisioned().into(),
-        // Each of its defects is found with less.
+        // This is enough to find each of its defects.
         effort: Effort { cases: 64, kills: 2, operations: 400, repeat: 2, ..Effort::default() },
-        // Memory answers at once; what takes longer is a defect.
+        // A driver in memory answers at once, so a long wait is a defect.
         time_limits: TimeLimits {
             call_ms: 10_000,
             check_ms: 60_000,

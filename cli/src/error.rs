@@ -18,7 +18,7 @@ use csi_suite_load::report::ReadError;
 use crate::embedded::EmbeddedError;
 use crate::exit::Exit;
 
-/// Why the program could not do what it was asked.
+/// The reason why the program could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{flag}: {problem}")]
@@ -140,7 +140,7 @@ impl Error {
                 DestinationError::Open { .. } => Exit::Usage,
                 DestinationError::Write { .. } => Exit::Broken,
             },
-            // The part that nobody has seen may be the one with the failure.
+            // The missing part may contain the failure.
             Error::Merge(MergeError::Missing { .. }) | Error::LoadMerge(LoadMergeError::Missing { .. }) => {
                 Exit::Broken
             }
@@ -166,7 +166,7 @@ impl Error {
             | Error::IdleFilter(_)
             | Error::IdleRequirement(_)
             | Error::NothingFailed(_) => Exit::NothingSelected,
-            // `csi-sanity list | head` has got what it wanted.
+            // `csi-sanity list | head` has read enough.
             Error::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
             Error::Cluster(_)
             | Error::Reports(_)

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use csi_harness::results::outcome::Verdict;
 
-/// How the program ends.
+/// The outcome of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The driver conforms, or the command did what it was asked.
@@ -24,7 +24,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Every way to end, with what the help says about it.
+    /// Every outcome, with its description in the help.
     pub(crate) const ALL: [(Exit, &'static str); 7] = [
         (Exit::Success, "the driver passes every check that was run, except those listed as known to fail"),
         (Exit::Failed, "the driver broke a rule that binds (by --profile), leaked something, or crashed"),
@@ -53,7 +53,7 @@ impl Exit {
 }
 
 impl Exit {
-    /// The way to end with a number from a file. One that there is not says that something could not be judged.
+    /// The outcome with a number from a file. An unknown number means that something could not be judged.
     pub(crate) fn of_code(code: u8) -> Exit {
         Exit::ALL.iter().map(|(exit, _)| *exit).find(|exit| exit.code() == code).unwrap_or(Exit::Broken)
     }

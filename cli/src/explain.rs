@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::{note, suites};
 
-/// Prints it, or says what was probably meant.
+/// Prints the explanation, or suggests ids that may have been meant.
 pub(crate) fn explain(mut id: &str, version: Option<Version>) -> Result<Exit, Error> {
     let registry = suites::all();
     if let Some(retired) = registry.retired(id) {

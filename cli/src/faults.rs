@@ -11,9 +11,9 @@ use crate::exit::Exit;
 use crate::repeat::Repeat;
 use crate::run::{self, Defined};
 
-/// How long, where the user says nothing.
+/// The default of `--budget`.
 const BUDGET: Duration = Duration::from_secs(10 * 60);
-/// Time that a run may take beside that.
+/// The time that a run may take in addition.
 const SPARE: Duration = Duration::from_secs(30 * 60);
 
 /// Runs the checks that the terms choose, which share the time.

@@ -11,12 +11,12 @@ use crate::exit::Exit;
 use crate::repeat::Repeat;
 use crate::run::{self, Defined};
 
-/// How long, where the user says nothing.
+/// The default of `--duration`.
 const DURATION: Duration = Duration::from_secs(60);
-/// Time that a run may take beside that, for looking twice and making small.
+/// The time that a run may take in addition, to confirm findings and to make them smaller.
 const SPARE: Duration = Duration::from_secs(30 * 60);
 
-/// Of the duration, how much a driver that died gets to come back by itself, at the least and at the most.
+/// The time for a driver that died to come back by itself: a fraction of the duration, with a minimum and a maximum.
 const BACK_PART: u32 = 4;
 const BACK_MIN: Duration = Duration::from_millis(500);
 const BACK_MAX: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ pub(crate) fn fuzz(args: FuzzArgs, repeat: Repeat) -> Result<Exit, Error> {
     limits.timeout.get_or_insert(duration + SPARE);
     limits.check_timeout.get_or_insert(duration + SPARE);
     if target.driver_command.is_none() && target.restart_command.is_none() && target.config.is_none() {
-        // Nobody is known to start it again, and the time for that is not to be many times that for the requests.
+        // It is unknown whether anything starts the driver again, so the wait must not be many times as long as the requests.
         limits.restart_timeout.get_or_insert((duration / BACK_PART).clamp(BACK_MIN, BACK_MAX));
     }
     let effort = EffortArgs { regressions, ..EffortArgs::default() };

@@ -25,7 +25,7 @@ use crate::settings::CONFIG_FILE;
 use crate::stop::{Stopper, say};
 use survey::Survey;
 
-/// What Kubernetes' storage tests have to know.
+/// The file with the DriverDefinition.
 const DEFINITION: &str = "driver-definition.yaml";
 
 /// A file that is to be written.
@@ -42,7 +42,7 @@ impl Draft {
     }
 }
 
-/// Tries, writes, and says what to do next.
+/// Tries the driver, writes the files, and suggests the next command.
 pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
     let (directory, force, system) = (args.output.clone(), args.force, args.ci);
     if args.driver.target.is_embedded() {

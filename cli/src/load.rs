@@ -20,9 +20,9 @@ use crate::repeat::Repeat;
 use crate::run;
 use crate::stop::say;
 
-/// The load where the user names none.
+/// The default load.
 const PRESET: &str = "smoke";
-/// Time that a run may take beside its stages, to create, check and delete the volumes: this, and more for each volume.
+/// The time that a run may take in addition to its stages, to create, check and delete the volumes. It grows with their number.
 const SPARE: Duration = Duration::from_secs(60 * 60);
 const SPARE_FOR_VOLUME: Duration = Duration::from_secs(5);
 

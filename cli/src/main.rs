@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     if csi_workload::run_if_asked() {
         return ExitCode::SUCCESS;
     }
-    // Neither is this: e2e starts this program again in the namespaces of a pod.
+    // This is no command for users either: e2e starts this program again in the namespaces of a pod.
     if std::env::args_os().nth(1).is_some_and(|first| first == sandbox::ARGUMENT) {
         return code(sandbox::serve().map(|()| Exit::Success).map_err(Error::Sandbox));
     }
@@ -139,19 +139,19 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
     }
 }
 
-/// Prints something to know that changes nothing.
+/// Prints a remark that has no effect on the result.
 fn note(text: impl std::fmt::Display) {
-    // The run is the same without it.
+    // The run does not depend on the remark.
     let _ = writeln!(anstream::stderr(), "note: {text}");
 }
 
-/// Prints something that is probably not what the user meant.
+/// Prints a warning about something that is probably a mistake.
 fn warn(text: impl std::fmt::Display) {
-    // As for a note.
+    // The run does not depend on the warning.
     let _ = writeln!(anstream::stderr(), "warning: {text}");
 }
 
 fn complain(problem: &str) {
-    // The exit code says it as well.
+    // The exit code shows the failure as well.
     let _ = writeln!(anstream::stderr(), "error: {problem}");
 }

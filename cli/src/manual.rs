@@ -38,11 +38,11 @@ pub(crate) fn man(name: Option<&str>) -> Result<Exit, Error> {
     Ok(Exit::Success)
 }
 
-/// The page; what holds for all commands stands in that of the program.
+/// The page of a command. The page of the program also contains what applies to all commands.
 fn page(command: &Command, is_program: bool) -> std::io::Result<Vec<u8>> {
     let title =
         if is_program { "csi-sanity".to_owned() } else { format!("csi-sanity-{}", command.get_name()) };
-    // What follows the help stands in sections of its own.
+    // The text behind the help becomes sections of its own.
     let command = command.clone().after_help(None::<&str>).after_long_help(None::<&str>);
     let man = Man::new(command.clone()).title(title);
     let mut page = Vec::new();
@@ -63,7 +63,7 @@ fn page(command: &Command, is_program: bool) -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A section of terms, each with what it means.
+/// A section of terms and their meanings.
 fn section<'a>(
     page: &mut Vec<u8>,
     title: &str,

@@ -15,12 +15,12 @@ pub(crate) struct Next {
 }
 
 impl Next {
-    /// Of a run that is about to begin.
+    /// The facts about a run that is about to begin.
     pub(crate) fn new(is_first: bool, repeat: &Repeat, report: Option<String>) -> Next {
         Next { is_first, again: repeat.again(), report }
     }
 
-    /// One line, or none where there is nothing to do.
+    /// The advice in one line; `None` if there is nothing to do.
     pub(crate) fn line(&self, summary: &Summary) -> Option<String> {
         let Next { is_first, again, report } = self;
         let failures = summary.counts.failed + summary.counts.flaky_failures;

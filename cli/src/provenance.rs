@@ -1,4 +1,4 @@
-//! What reports say of the circumstances of a run: where, and with which settings.
+//! The circumstances of a run in reports: the machine and the settings.
 
 use csi_harness::config::Config;
 use csi_harness::text::size::sized;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::repeat::{speaks_of_secrets, without_secrets};
 
-/// Settings that reports have elsewhere: where the driver is they say themselves, and its secrets are files of their own.
+/// Settings that are left out, because reports contain the driver's addresses elsewhere, and no secrets.
 const ELSEWHERE: [&str; 4] = ["endpoint", "controller-endpoint", "nodes", "secrets"];
 
 /// The machine that this runs on.
@@ -19,7 +19,7 @@ pub(crate) fn machine() -> MachineEntry {
     MachineEntry { kernel, is_root: rustix::process::geteuid().is_root() }
 }
 
-/// What differs from a configuration of which nothing is said, as `name: value`; without secrets.
+/// The settings that differ from their defaults, as `name: value`, without secrets.
 pub(crate) fn settings(config: &Config) -> Vec<String> {
     let fields = |config: &Config| match serde_json::to_value(config) {
         Ok(Value::Object(fields)) => fields,
@@ -30,7 +30,7 @@ pub(crate) fn settings(config: &Config) -> Vec<String> {
     set.flat_map(|(name, value)| differing(name.clone(), value, usual.get(&name))).collect()
 }
 
-/// The value where it is not the usual one; of a group of settings, those of them.
+/// The value if it differs from the default; for a group of settings, each that differs.
 fn differing(name: String, value: Value, usual: Option<&Value>) -> Vec<String> {
     match (value, usual) {
         (value, Some(usual)) if value == *usual => Vec::new(),
@@ -54,7 +54,7 @@ fn setting(name: &str, value: Value) -> String {
     }
 }
 
-/// The value without what has the name of a secret, wherever it is in it.
+/// The value without all parts whose names suggest secrets, at any depth.
 pub(crate) fn strip(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -77,23 +77,23 @@ const OWN: &[&str] = &[
     "trace",
 ];
 
-/// What is in the name of a variable or flag of a driver that holds a secret.
+/// Parts of names of variables and flags that suggest a secret.
 const SECRETIVE: &[&str] =
     &["secret", "password", "passwd", "token", "credential", "apikey", "api-key", "api_key"];
 
-/// What all commands of a run share.
+/// The parts of the command line that further commands repeat.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repeat {
     command: &'static str,
     /// Every flag that was given.
     all: String,
-    /// Those that a repetition shares.
+    /// The flags that a repetition shares.
     flags: String,
-    /// Those of them that the command has which undoes what is left.
+    /// The flags among them that the command for the clean-up shares.
     flags_of_run: String,
-    /// Those that all shards of a run share.
+    /// The flags that all shards of a run share.
     settings: Vec<String>,
-    /// What stands there without a flag: the stored case that is run, or reports.
+    /// The arguments without a flag: a stored case, or reports.
     case: Option<String>,
 }
 
@@ -164,18 +164,18 @@ impl Repeat {
         format!("csi-sanity {}{case}{}", self.command, self.all)
     }
 
-    /// The command with the same driver and settings, of all its checks.
+    /// The command that runs all checks again with the same driver and settings.
     pub(crate) fn again(&self) -> String {
         format!("csi-sanity {}{}", self.command, self.flags)
     }
 
-    /// The command that undoes what this one has left behind.
+    /// The command that removes the objects that this one has left behind.
     pub(crate) fn cleanup_command(&self) -> String {
         let command = if self.command == "e2e" { "e2e" } else { "run" };
         format!("csi-sanity {command}{} --cleanup", self.flags_of_run)
     }
 
-    /// The command for one check, by its label, in which it meets this fault, if there is one.
+    /// The command that runs one check, by its label, with this injected fault, if there is one.
     pub(crate) fn command(&self, label: &str, fault: Option<&str>, seed: u64) -> String {
         match &self.case {
             Some(case) => format!("csi-sanity replay {case}{}", self.flags),
@@ -236,8 +236,8 @@ fn is_quote(c: char) -> bool {
     matches!(c, '\'' | '"')
 }
 
-/// How many bytes the secret takes with which the text begins: up to the end of its word, or of the quotes around it, which
-/// a word that fills them may share with spaces.
+/// The length of the secret at the beginning of the text, in bytes. It ends with its word or with the quotes around it. With `fills_quotes`,
+/// it may contain spaces.
 fn secret_bytes(text: &str, enclosing_quote: Option<char>, fills_quotes: bool) -> usize {
     let mut quote = None;
     let mut chars = text.char_indices();
@@ -255,7 +255,7 @@ fn secret_bytes(text: &str, enclosing_quote: Option<char>, fills_quotes: bool) -
     text.len()
 }
 
-/// Whether what has the name is probably a secret.
+/// Returns true if the value of this name is probably a secret.
 pub(crate) fn speaks_of_secrets(name: &str) -> bool {
     let small = name.to_ascii_lowercase();
     SECRETIVE.iter().any(|part| small.contains(part))

@@ -53,7 +53,7 @@ fn replay_fuzz(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     run::run_suites(&args, config, [fuzz::replay::SUITE], &Terms::default(), Defined::default(), repeat)
 }
 
-/// Breaks again what was stored, by the check that found it.
+/// Injects a stored fault again, in the check that found it.
 fn replay_fault(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     has_one_form(&args, "a fault cannot be printed as calls: no call injects it")?;
     let path = args.file.clone();
@@ -66,7 +66,7 @@ fn replay_fault(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     run::run_suites(&args, config, [csi_suite_faults::SUITE], &terms, Defined::default(), repeat)
 }
 
-/// Plays a check of a volume in use with its workload, by the seed and the sizes with which it failed.
+/// Runs a check of a volume in use, with the workload, the seed and the sizes with which it failed.
 fn replay_in_use(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     has_one_form(&args, "a workload cannot be printed as calls: its writes are none")?;
     let path = args.file.clone();

@@ -43,9 +43,9 @@ use crate::provenance;
 use crate::repeat::Repeat;
 use crate::stop::{Stopper, say};
 
-/// How long all checks take on the driver that is built in, on a machine that does nothing else.
+/// The duration of all checks on the built-in driver, on an idle machine.
 const BUILT_IN: &str = "about 25 s in all";
-/// Time for a whole run, where the user says nothing.
+/// The default time limit of a whole run.
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Runs the checks. A second signal leaves at once.
 pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
@@ -64,7 +64,7 @@ pub(crate) fn run_case(file: PathBuf, case: &Case, args: &RunArgs, repeat: Repea
     carry_out(args, Plan::of_case(file, case, args)?, repeat)
 }
 
-/// How many checks of a suite that is made for the run the terms choose, for this shard if there are several.
+/// The number of checks that the terms select from a suite, in this shard if there are several.
 pub(crate) fn count(suite: &Suite, terms: &Terms, shard: Option<Shard>) -> Result<u64, Error> {
     let registry = Registry::new([suite.clone()]);
     let checks = registry.select(&terms.filter(&registry)?, &[AccessType::Mount]);
@@ -114,7 +114,7 @@ pub(crate) fn run_measured(
     carry_out(args, Plan { measurements, ..plan }, repeat)
 }
 
-/// Undoes what earlier runs have left, or forgets it.
+/// Removes the objects that earlier runs have left, or forgets them.
 pub(crate) fn clean_up(args: &RunArgs) -> Result<Exit, Error> {
     if args.course.forget {
         return cleanup::forget();
@@ -145,7 +145,7 @@ fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Err
             }
         }
     });
-    // Whatever still runs must not keep the process alive, nor outlive it.
+    // Tasks that still run must neither keep the process alive nor outlive it.
     runtime.shutdown_background();
     if let Some(driver) = driver {
         driver.abandon();
@@ -156,19 +156,19 @@ fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Err
     ended
 }
 
-/// Everything that can be wrong before the driver is asked anything.
+/// The work of a run. Making it finds every error that can be found before the driver is called.
 struct Plan {
     config: Config,
-    /// All suites that there are, chosen or not.
+    /// All suites, selected or not.
     registry: Registry,
     checks: Vec<Planned>,
-    /// What they were chosen by.
+    /// The selection of the checks.
     selection: Selection,
-    /// Which part of them these are, if the others run elsewhere.
+    /// The part of the checks that runs here, if others run elsewhere.
     shard: Option<ShardEntry>,
     known: KnownFailing,
     reports: Vec<(Format, Destination)>,
-    /// Whether suites run one after the other.
+    /// True if suites run one after the other.
     in_turn: bool,
     /// The demands of DriverDefinitions, if the checks come from some.
     defined: Defined,
@@ -218,7 +218,7 @@ impl Plan {
         Plan::of(args, config, &args.selection.terms, &chosen, crate::suites::all())
     }
 
-    /// The checks that the terms choose of the suites that are chosen.
+    /// A plan of the checks that the terms select from the selected suites.
     fn of(
         args: &RunArgs,
         config: Config,
@@ -234,7 +234,7 @@ impl Plan {
         Plan::of_checks(args, config, registry, checks, (selection, known))
     }
 
-    /// Leaves out what falls to other shards.
+    /// Leaves out the checks of other shards.
     fn shard(mut self, args: &RunArgs, repeat: &Repeat) -> Plan {
         let Some(shard) = args.course.shard else { return self };
         self.shard = Some(ShardEntry {
@@ -250,7 +250,7 @@ impl Plan {
     }
 }
 
-/// What the reports say of the choice.
+/// The selection as reports describe it.
 fn selection(chosen: &Registry, terms: &Terms) -> Selection {
     let suites: Vec<String> = chosen.suites().iter().map(|suite| suite.name.to_owned()).collect();
     let terms = terms.flags();
@@ -258,7 +258,7 @@ fn selection(chosen: &Registry, terms: &Terms) -> Selection {
     Selection { suites, terms, is_whole }
 }
 
-/// Whether these are all checks that there are of the specification.
+/// Returns true if these are all checks of the specification.
 pub(crate) fn is_whole(suites: &[String], terms: &[String]) -> bool {
     terms.is_empty() && suites.iter().map(String::as_str).eq(crate::suites::names())
 }
@@ -295,7 +295,7 @@ pub(crate) fn open_reports(args: &WordsArgs) -> Result<Vec<(Format, Destination)
     Ok(reports)
 }
 
-/// Names what would run, but for those of which it is known that they would skip.
+/// Prints the labels of the checks that would run, without those that are known to skip.
 fn dry_run(plan: &Plan) -> Result<Exit, Error> {
     let mut out = std::io::stdout().lock();
     for planned in plan.checks.iter().filter(|planned| !plan.defined.skips.contains(&*planned.check.id)) {
@@ -352,7 +352,7 @@ async fn run_plan(
     }
     let target = tokio::select! {
         target = connect(config, driver) => target?,
-        // Nothing is made yet, so there is nothing to undo.
+        // The run has created nothing yet, so there is nothing to undo.
         halt = stopper.raised() => {
             bundle::say_unwritten(&args.output);
             return Ok(Summary { halt, ..Summary::default() }.verdict().into());
@@ -529,13 +529,13 @@ pub(crate) fn terminal(args: &WordsArgs, reports: &[(Format, Destination)]) -> T
     }
 }
 
-/// How wide a terminal is; `None` if it is none, or does not know.
+/// The width of a terminal; `None` if this is no terminal, or its width is unknown.
 fn columns(stream: &impl std::os::fd::AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Writes every report; one that fails does not keep the others from being written, and each that did is named.
+/// Writes every report, also after one has failed. The error names each that failed.
 pub(crate) fn write_reports(reports: Vec<(Format, Destination)>, run: &Run) -> Result<(), Error> {
     let mut failed = Vec::new();
     for (format, destination) in reports {
@@ -555,7 +555,7 @@ pub(crate) fn write_reports(reports: Vec<(Format, Destination)>, run: &Run) -> R
     }
 }
 
-/// Seed of a run for which none is given; short enough to be typed again.
+/// A seed for a run without one, short enough to be typed.
 pub(crate) fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::from(now.subsec_nanos()) ^ (now.as_secs() & 0xffff_ffff)

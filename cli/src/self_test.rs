@@ -92,7 +92,7 @@ async fn try_all(registry: &Registry, checks: Vec<CheckRef>, jobs: usize) -> Res
         let Ok((at, against, trial)) = done else { continue };
         match against {
             Against::Healthy => rows[at].healthy = trial?,
-            // A defect that shows at a moment in time may be missed on a busy machine.
+            // A defect that only shows at a certain moment may be missed on a busy machine.
             Against::Defect(defect) => match trial? {
                 Trial::Bad(why) if rows[at].missed_once.iter().all(|(missed, _)| *missed != defect) => {
                     rows[at].missed_once.push((defect, why));
@@ -107,10 +107,10 @@ async fn try_all(registry: &Registry, checks: Vec<CheckRef>, jobs: usize) -> Res
     Ok(rows)
 }
 
-/// Some defects are of volumes of more than this.
+/// Some defects only affect volumes larger than this.
 const GIB: i64 = 1 << 30;
 
-/// So begin the ids of defects that the mock driver, which mounts nothing, cannot have.
+/// The prefixes of defects that the mock driver cannot have, because it mounts nothing.
 const OF_OTHER_DRIVERS: [&str; 2] = ["hostpath/", "plain/"];
 
 /// The driver of one trial of one check.
@@ -140,12 +140,12 @@ async fn try_one(registry: &Registry, check: &CheckRef, against: Against) -> Res
 
 /// Capabilities that have to be absent for the check to run, as the mock driver names them.
 fn absent(check: &Check) -> Vec<Capability> {
-    // Where two services have one of that name, the mock driver wants to hear which.
+    // If two services have a capability of that name, the mock driver needs the name of the service.
     let parse = |name: &str| name.parse().or_else(|_| format!("Controller.{name}").parse()).ok();
     absent_for(check).into_iter().filter_map(|capability| parse(capability.name())).collect()
 }
 
-/// What came of each check.
+/// The outcome of each check, by its id.
 type Outcomes = Vec<(String, Outcome)>;
 
 /// Runs checks against a mock driver of their own.
@@ -166,7 +166,7 @@ async fn play(
     plan.retain(|planned| wanted.contains(&*planned.check.id));
     let target = Target::connect_to(driver, config).await?;
     let mut outcomes = Collector(Vec::new());
-    // The sender may go: a signal that nobody can raise stays down.
+    // Without a sender, the signal is never raised.
     let (_, stop) = watch::channel(Default::default());
     let mut runner = Runner::new(target, run_options(registry), stop);
     runner.report_to(&mut outcomes);
@@ -202,7 +202,7 @@ fn is_bad(row: &Row) -> bool {
     trials(row).any(|(_, trial)| matches!(trial, Trial::Bad(_)))
 }
 
-/// Sums the trials of a check up: a check that has found no defect here has shown nothing.
+/// Summarises the trials of a check. A check that has found no defect has proven nothing.
 fn verdict(row: &Row) -> &'static str {
     if is_bad(row) {
         "BAD"

@@ -142,7 +142,7 @@ fn paths(config: &mut Config, args: &PathArgs) {
     replace(&mut config.path_layout, &args.path_layout);
     let nodes = config.nodes.iter_mut().flat_map(|node| [&mut node.mount_dir, &mut node.staging_dir]);
     for directory in nodes.chain([&mut config.mount_dir, &mut config.staging_dir]).flatten() {
-        // A driver refuses a path that is not absolute, and is right to. Without a working directory, there is none.
+        // Drivers rightly reject relative paths. Without a working directory, the path stays as it is.
         *directory = std::path::absolute(&*directory).unwrap_or_else(|_| directory.clone());
     }
     let commands = &mut config.paths;

@@ -1,17 +1,17 @@
-//! How far something long is that has no reporter: a line that is written over on a terminal, now and then one elsewhere.
+//! The progress of long work that has no reporter: one line that is overwritten on a terminal, and a line now and then elsewhere.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
 
-/// Time between two words on a terminal, …
+/// The time between two updates on a terminal, …
 const ON_TERMINAL: Duration = Duration::from_secs(1);
-/// … and elsewhere, where each stays.
+/// … and elsewhere, where each is a line of its own.
 const ELSEWHERE: Duration = Duration::from_secs(30);
-/// How often it is looked whether it is time for one.
+/// The time between two looks at the clock.
 const TICK: Duration = Duration::from_millis(250);
-/// What puts the cursor back, and takes away what stands in the line.
+/// Moves the cursor to the beginning of the line, and clears it.
 const ANEW: &str = "\r\x1b[2K";
 
 /// The line that was printed last, and when.
@@ -28,7 +28,7 @@ impl Standing {
         Standing { begun: now, last: now, is_terminal: std::io::stderr().is_terminal() }
     }
 
-    /// Waits for something, and says meanwhile how far it is.
+    /// Waits for something, and shows the progress meanwhile.
     pub(crate) async fn during<T>(&mut self, at: &str, something: impl Future<Output = T>) -> T {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -47,7 +47,7 @@ impl Standing {
         }
     }
 
-    /// What is to be written, if it is time for it.
+    /// The text to write; `None` if it is too early.
     fn line(&mut self, at: &str, now: Instant) -> Option<String> {
         let pause = if self.is_terminal { ON_TERMINAL } else { ELSEWHERE };
         if now.duration_since(self.last) < pause {
@@ -58,7 +58,7 @@ impl Standing {
         Some(if self.is_terminal { format!("{ANEW}{line}") } else { format!("{line}\n") })
     }
 
-    /// Takes away what stands on a terminal.
+    /// Clears the line on a terminal.
     pub(crate) fn clear(&self) {
         if self.is_terminal {
             // A closed stderr must not stop the work.

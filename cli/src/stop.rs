@@ -1,4 +1,4 @@
-//! Signals and the end of time: the first one stops the run gently, a second one leaves at once.
+//! Signals and the time limit: the first one stops the run with a clean-up, and a second signal ends it at once.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(crate) struct Stopper {
 }
 
 impl Stopper {
-    /// A signal that is down.
+    /// Creates a signal that is not raised.
     pub(crate) fn new() -> Stopper {
         Stopper { raise: watch::Sender::default() }
     }
@@ -26,7 +26,7 @@ impl Stopper {
 
     /// Resolves once the signal is raised.
     pub(crate) async fn raised(&self) -> Halt {
-        // The sender is ours, so it lives on.
+        // The sender belongs to this value, so it still exists.
         self.watch().wait_for(|halt| *halt != Halt::None).await.map_or(Halt::None, |halt| *halt)
     }
 
@@ -61,10 +61,10 @@ impl Stopper {
     }
 }
 
-/// A line on the standard error; on a terminal in the place of whatever progress stands there.
+/// Writes a line to the standard error, and replaces the progress line on a terminal.
 pub(crate) fn say(line: &str) {
     let stderr = anstream::stderr();
     let begin = if stderr.is_terminal() { "\r" } else { "" };
-    // Nobody reads it any more; the run stops all the same.
+    // The standard error may be closed, which must not stop the run.
     let _ = writeln!(stderr.lock(), "{begin}{line}");
 }

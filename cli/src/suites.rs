@@ -40,19 +40,20 @@ pub(crate) fn all() -> Registry {
     Registry::new(SUITES.iter().cloned())
 }
 
-/// Ids of the rules of which it is proved that checks judge them.
+/// The ids of the rules that checks are proven to judge.
 pub(crate) fn proven() -> BTreeSet<&'static str> {
     all_accused().filter(is_judged).map(|accused| accused.rule.id).collect()
 }
 
-/// What the refutation tests have seen.
+/// The accusations that the refutation tests have seen.
 pub(crate) fn all_accused() -> impl Iterator<Item = Accused> {
     let matrices =
         [csi_suite_sanity::proven::MATRIX, csi_suite_data::proven::MATRIX, csi_suite_faults::proven::MATRIX];
     matrices.into_iter().flat_map(accused).chain(csi_suite_stateful::proven::accused())
 }
 
-/// Returns true if a breach of the rule is reported in this way: by a failure where the rule binds, unless there is a reason, and else by a warning.
+/// Returns true if the accusation has the strength of the rule: a failure if the rule binds, unless checks only warn of it for a reason,
+/// and otherwise a warning.
 fn is_judged(accused: &Accused) -> bool {
     let fails = accused.rule.is_binding() && !ONLY_WARNED.iter().any(|(rule, _)| *rule == accused.rule);
     accused.warns != fails

@@ -1,4 +1,4 @@
-//! What somebody probably meant who typed a command that there is not.
+//! Suggestions for unknown commands.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -7,7 +7,7 @@ use crate::suites;
 /// Commands that other tools have for a run.
 const RUN_ELSEWHERE: [&str; 5] = ["test", "check", "verify", "start", "sanity-test"];
 
-/// The error of a command line, with what was probably meant.
+/// Adds a suggestion to the error of a command line.
 pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
     if !matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) {
         return error;
@@ -27,7 +27,7 @@ pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// The word to type in its place, if there is a likely one.
+/// The word that was probably meant, if there is one.
 fn tip(word: &str) -> Option<String> {
     let ends = |ends: &[&str]| ends.iter().any(|end| word.ends_with(end));
     Some(match word {
@@ -57,7 +57,7 @@ fn tip(word: &str) -> Option<String> {
     })
 }
 
-/// Whether a word has just these letters, in another order.
+/// Returns true if a word consists of the letters of another one.
 fn is_anagram(word: &str, of: &str) -> bool {
     let letters = |text: &str| {
         let mut letters: Vec<char> = text.chars().collect();

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use csi_proto::reflect;
 use csi_proto::reflect::prost_reflect::ReflectMessage as _;
-use csi_proto::{Call, redact, v1};
+use csi_proto::{Call, hidden, redact, v1};
 use prost::{Message, Name};
 
 use crate::{CANARY, Target};

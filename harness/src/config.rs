@@ -27,7 +27,7 @@ const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
 const LONGEST_LOAD_MS: u64 = 60 * LONGEST_MS;
 /// The first size of volumes tried, in bytes: any file system fits into it, and xfs only just.
 const SMALL_BYTES: i64 = 320 << 20;
-/// The same of volumes for block access, into which no file system has to fit: drivers copy them byte by byte.
+/// The size of volumes for block access. It is smaller, because no file system has to fit, and drivers copy every byte.
 const SMALL_BLOCK_BYTES: i64 = 32 << 20;
 
 /// String pairs as the protocol has them: parameters, contexts, secrets.
@@ -60,8 +60,8 @@ pub struct Config {
     /// Directory in which the driver keeps what it knows and has; growth there is reported. A driver that the run has started, that had
     /// nothing, and that does not start any more with what it keeps there, is started with an empty one, and the old one is kept beside it.
     pub state_dir: Option<PathBuf>,
-    /// Whether nobody but the tests uses the driver and its back end, so that whatever stays there is the driver's to answer for. A
-    /// driver that the run has started, and that had nothing, is taken for that.
+    /// True if only the tests use the driver and its back end, so that the driver is to blame for objects that stay there. This is assumed
+    /// for a driver that the run has started and that had no objects then.
     pub exclusive: bool,
     /// Directory in which target paths of NodePublishVolume are made.
     pub mount_dir: Option<PathBuf>,
@@ -117,8 +117,8 @@ pub struct Config {
     pub attach_limit: bool,
     /// Volumes attached at the most to test the limit; a higher limit is not tested.
     pub attach_limit_max: u32,
-    /// Whether checks run with which a driver that is wrong could harm what is not the tests': for a machine and a back end
-    /// that may be lost.
+    /// True if checks run in which a defective driver could harm something that does not belong to the tests. For a machine and a back
+    /// end that may be lost.
     pub allow_harm: bool,
     /// The rules that make a run fail.
     pub profile: Profile,
@@ -133,7 +133,7 @@ pub struct Config {
     pub faults: Vec<FaultHook>,
     /// Proxies between the driver and its back end, which the run breaks.
     pub backend_proxies: Vec<BackendProxy>,
-    /// The version of CSI that the driver is judged by; auto goes by what it advertises and sends.
+    /// The version of CSI by which the driver is judged; `auto` infers it from the driver's capabilities and answers.
     pub csi_version: CsiVersion,
     /// Capabilities that the driver has to advertise. Checks that need a capability skip without it; this keeps a driver that has
     /// lost one from passing for that.
@@ -145,10 +145,10 @@ pub struct Config {
     /// True if the run notes what it makes, so that it can be undone should the run be killed; no part of a file.
     #[serde(skip)]
     pub logbook: bool,
-    /// Where the driver is called by others, so that nothing is dialled; no part of a file.
+    /// The place of the driver if others call it, so that csi-sanity does not connect; no part of a file.
     #[serde(skip)]
     pub elsewhere: Option<Elsewhere>,
-    /// Where endpoints lead, in words for people, by endpoint: where they are forwarded, their addresses say nothing; no part of a file.
+    /// Descriptions of forwarded endpoints, by endpoint, because their addresses mean nothing to people; no part of a file.
     #[serde(skip)]
     pub places: BTreeMap<String, String>,
 }
@@ -158,7 +158,7 @@ pub struct Config {
 pub struct Elsewhere {
     /// Its name.
     pub driver: String,
-    /// Where it is, in words for people.
+    /// A description of its place for people.
     pub place: String,
 }
 
@@ -336,7 +336,7 @@ impl Config {
     /// Shortest limit on names: anything less leaves no room for names that are unique over runs.
     pub const NAME_LENGTH_FLOOR: usize = 24;
 
-    /// Where an endpoint leads, for people.
+    /// Describes an endpoint for people.
     pub fn place_of(&self, endpoint: &Endpoint) -> String {
         let address = endpoint.to_string();
         self.places.get(&address).cloned().unwrap_or(address)
@@ -393,25 +393,25 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("failed to read {}", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file is not what the schema asks for.
     #[error("failed to parse {}: {problem}", path.display())]
     Parse {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Line, column and what is wrong.
+        /// The line, the column and the problem.
         problem: String,
     },
     /// A value cannot be.
     #[error("{}: {problem}", path.display())]
     Invalid {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which value and why.
+        /// The value and the reason.
         problem: String,
     },
 }
@@ -534,7 +534,7 @@ pub struct PathCommands {
     pub remove_timeout_ms: Option<u64>,
     /// Time limit of the check command.
     pub check_timeout_ms: Option<u64>,
-    /// Where the commands run, if not on this machine; no part of a file.
+    /// The shell in which the commands run, if it is not on this machine; no part of a file.
     #[serde(skip)]
     pub shell: Option<Arc<dyn Shell>>,
 }
@@ -909,7 +909,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// How the user sets it.
+    /// The flag that sets it.
     pub fn flag(self) -> &'static str {
         match self {
             Setting::MutableParameters => "--mutable-parameters",

@@ -464,7 +464,7 @@ impl Driver {
     /// started the driver.
     ///
     /// # Errors
-    /// What is needed for it cannot be made.
+    /// Its files cannot be created.
     pub async fn watch_commands(&self) -> Option<io::Result<CommandWatch<'_>>> {
         match &self.0.host {
             Host::Child(child) => Some(child.commands()?.watch().await),

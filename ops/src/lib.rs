@@ -1,4 +1,4 @@
-//! What an orchestrator does with volumes, for all suites that make sequences of calls: the [operations](operation), their order in the
+//! The operations of an orchestrator on volumes, for all suites that make sequences of calls: the [operations](operation), their order in the
 //! [lifecycle] of a volume, the requests for one [volume] with the ids, contexts and paths that the calls before returned, and the
 //! [malformed] versions of each request.
 

@@ -11,7 +11,7 @@ use crate::operation::{Operation, Request, Response};
 pub struct TrackedVolume {
     /// The volume; without an id until it is created.
     pub volume: NodeVolume,
-    /// How it is used.
+    /// The capability with which it is used.
     pub capability: v1::VolumeCapability,
     /// publish_context, from ControllerPublishVolume.
     pub publish_context: Pairs,

@@ -99,7 +99,7 @@ pub struct RpcEntry {
     pub refused: u64,
     /// Calls whose end is not known.
     pub unanswered: u64,
-    /// How long half of those took that it did, at the most, in microseconds; 0 where there is none. Up to a 16th too long.
+    /// The time within which half of these calls ended, in microseconds; 0 if there are none. Up to a 16th too long.
     pub median_us: u64,
     /// The time within which 95 of 100 of these calls ended, in microseconds.
     pub percentile_95_us: u64,
@@ -195,7 +195,7 @@ pub struct CheckEntry {
     /// The calls that lead there, a line each, where the check lists them itself.
     #[serde(default, alias = "told", skip_serializing_if = "Vec::is_empty")]
     pub explanation: Vec<String>,
-    /// The same calls with their times, where it matters that they overlapped.
+    /// These calls with their times, if it matters that they overlapped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<CallSpan>,
     /// The shortest way to it that the check has found, step by step, where it has looked for one.
@@ -249,7 +249,7 @@ pub struct CheckEntry {
     /// The check that reports the fault in which the driver deviates here as well.
     #[serde(default, alias = "told_in", skip_serializing_if = "Option::is_none")]
     pub reported_in: Option<String>,
-    /// The same fault in another check, where this one only shows it again.
+    /// The check that reports the fault, if this one only shows it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_fault: Option<SameFaultEntry>,
     /// The result as text for people, where there is something to explain.
@@ -341,7 +341,7 @@ pub struct CallEntry {
     pub node: usize,
     /// The number of the check's worker that made it, from 0.
     pub worker: usize,
-    /// When it was sent, in whole milliseconds from the start of the check.
+    /// The time from the start of the check until it was sent, in whole milliseconds.
     #[serde(rename = "sent_after_ms", serialize_with = "in_ms", deserialize_with = "from_ms")]
     #[schemars(with = "u64")]
     pub sent_after: Duration,
@@ -362,8 +362,7 @@ pub struct CallEntry {
     /// The reason why there is no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_answer: Option<String>,
-    /// Where it has to do with what came of the check: how often it was made in a row, with the same answer. Those that repeat it
-    /// have none of their own.
+    /// The number of times that it was made in a row with equal answers, if it explains the outcome. The repetitions have no number.
     #[serde(default, alias = "told", skip_serializing_if = "is_zero")]
     pub times: usize,
     /// True if the driver is accused of it, as far as that is certain.

@@ -75,7 +75,7 @@ pub struct Run {
     pub machine: Option<MachineEntry>,
     /// The verdict on the driver: the gravest that applies.
     pub verdict: Verdict,
-    /// The same, with what it is said of: a part of the checks, or all; with known failures, or without.
+    /// The verdict with its scope: a part of the checks or all, and with known failures or without.
     #[serde(default)]
     pub conclusion: Conclusion,
     /// True if the run was stopped before its end.
@@ -109,19 +109,19 @@ pub struct Run {
 pub struct Order {
     /// The version of the program.
     pub version: &'static str,
-    /// When the run began.
+    /// The time at which the run began.
     pub started: SystemTime,
     /// The command line.
     pub command: String,
     /// The selected checks.
     pub selection: Selection,
-    /// Which part of them, if they are divided.
+    /// The part of them that runs here, if they are divided.
     pub shard: Option<ShardEntry>,
-    /// What is set in the configuration, without secrets.
+    /// The settings that differ from their defaults, without secrets.
     pub settings: Vec<String>,
     /// The image that the driver was started of.
     pub driver_image: Option<String>,
-    /// Where csi-sanity runs.
+    /// The machine on which csi-sanity runs.
     pub machine: Option<MachineEntry>,
     /// The requirements that no check tests.
     pub untested: Vec<UntestedEntry>,

@@ -24,7 +24,7 @@ pub enum MergeError {
         "there is no report; name those that the shards have written with --report json=FILE, or the directory they are in"
     )]
     None,
-    /// Reports of shards stand beside others.
+    /// Some of the reports are of shards, and others are not.
     #[error(
         "{file}: not the report of a shard, as others are; put the shards together first, then join what they make with it"
     )]

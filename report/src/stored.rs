@@ -42,11 +42,11 @@ pub struct Stored {
     pub verdict: Verdict,
     /// True if the run was stopped before its end.
     pub interrupted: bool,
-    /// How many checks ended how.
+    /// The number of checks by outcome.
     pub summary: Counts,
     /// Every check, by id.
     pub checks: Vec<Check>,
-    /// What is said of each area.
+    /// The statement about each area.
     #[serde(default)]
     pub statement: Vec<Line>,
     /// Objects and mounts that stayed behind.
@@ -73,7 +73,7 @@ pub struct Plugin {
     pub vendor_version: String,
 }
 
-/// How many checks ended how.
+/// The number of checks by outcome.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Counts {
     pub(crate) passed: u64,
@@ -113,7 +113,7 @@ pub struct Check {
     /// The check that reports the fault in which the driver deviates here as well.
     #[serde(default, alias = "told_in")]
     pub(crate) reported_in: Option<String>,
-    /// The same fault in another check, where this one only shows it again.
+    /// The check that reports the fault, if this one only shows it again.
     #[serde(default)]
     pub(crate) same_fault: Option<SameFaultEntry>,
 }

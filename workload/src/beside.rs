@@ -432,7 +432,7 @@ impl Evidence {
         .into())
     }
 
-    /// When a copy was made, from the records that are in it.
+    /// The moment of a copy, inferred from the records in it.
     fn moment(&self, contents: &Contents) -> Moment {
         let last = self.writer.moment(contents);
         let next = self.log.record(last + 1).and_then(|record| record.durable_us);

@@ -9,7 +9,7 @@ use csi_harness::resources::contents::{Found, Stamp};
 
 use crate::layout::{Layout, Place};
 
-/// What each place of a volume or of a copy holds.
+/// The contents of each place of a volume or of a copy.
 pub type Contents = Vec<(Place, Found)>;
 
 /// The records between which a copy was made.
@@ -41,9 +41,9 @@ pub struct Deviation {
     pub mistake: Mistake,
     /// The place.
     pub place: Place,
-    /// What the place holds.
+    /// The content of the place.
     pub found: Found,
-    /// What it has to hold, as a noun.
+    /// The expected content, as a noun.
     pub expected: String,
 }
 

@@ -1,5 +1,5 @@
-//! Where a workload writes each of its records. The number of a record alone decides, so that a reader needs no more than the
-//! last number to know what each place has to hold.
+//! The place of each record of a workload. It depends only on the number of the record, so that a reader can tell from the last number what
+//! each place has to hold.
 
 use std::fmt;
 

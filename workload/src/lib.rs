@@ -57,7 +57,7 @@ const EVENT_BYTES_MAX: u64 = 64 << 10;
 /// Limits the wait for a process that was killed.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
-/// Whether the program becomes a workload when it is asked to.
+/// True if the program can be started as a workload.
 static CAN_BECOME_ONE: AtomicBool = AtomicBool::new(false);
 
 /// Becomes a workload or a database if the arguments of the program ask for one, and returns true when that has ended. A program that starts workloads

@@ -1,4 +1,4 @@
-//! What a workload has reported, and how long its writes took.
+//! The reports of a workload, and the durations of its writes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,9 +18,9 @@ const TROUBLES_MAX: usize = 8;
 pub struct Record {
     /// The number.
     pub number: u32,
-    /// When it was begun, in microseconds.
+    /// The time at which it was begun, in microseconds.
     pub begun_us: u64,
-    /// When it was durable, in microseconds; none if it is not.
+    /// The time at which it was durable, in microseconds; `None` if it is not.
     pub durable_us: Option<u64>,
 }
 
@@ -42,9 +42,9 @@ pub enum Trouble {
     Deviates {
         /// The place.
         place: Place,
-        /// What it holds.
+        /// The actual content.
         found: String,
-        /// What it has to hold.
+        /// The expected content.
         expected: String,
     },
 }
@@ -151,7 +151,7 @@ impl Log {
         self.records.iter()
     }
 
-    /// What went wrong.
+    /// The troubles so far.
     pub fn troubles(&self) -> &[Trouble] {
         &self.troubles
     }

@@ -24,7 +24,7 @@ const SLEEP_PER_CPU_TIME: u32 = 3;
 /// Deviations that are reported of a volume that is read at the end.
 const DEVIATIONS_MAX: usize = 4;
 
-/// What the process has to do.
+/// The order that the process carries out.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     /// The path at which the volume is published.

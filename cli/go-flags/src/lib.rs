@@ -18,15 +18,15 @@ pub use table::{DEFINITION, FLAGS, GoFlag, KUBECONFIG, Means, OTHERS, Takes};
 pub struct Translated {
     /// The arguments for clap, the program's name left out.
     pub arguments: Vec<OsString>,
-    /// What the user should know about flags that mean nothing here.
+    /// Remarks for the user on flags that have no effect here.
     pub notes: Vec<String>,
     /// The first `-csi.` flag, as typed.
     driver_flag: Option<String>,
     /// The first flag in the manner of Go, as typed.
     go_flag: Option<String>,
-    /// Whether the version is asked for.
+    /// True if a flag asks for the version.
     version: bool,
-    /// Whether a flag of e2e.test names a definition, and one a cluster.
+    /// True if a flag of e2e.test names a definition; and true if one names a cluster.
     e2e: bool,
     cluster: bool,
 }
@@ -57,7 +57,7 @@ pub fn translate(arguments: Vec<OsString>, has_endpoint: bool) -> Result<Transla
     Ok(translated)
 }
 
-/// A flag as the user wrote it, without and with its value.
+/// A flag as the user typed it, without its value and with it.
 struct Typed {
     flag: String,
     value: Option<String>,
@@ -84,7 +84,7 @@ fn find(argument: &str) -> Result<Option<(&'static GoFlag, Typed)>, String> {
     Ok(None)
 }
 
-/// Letters that a name without `ginkgo.` has at the least: shorter ones are ours, such as `-vv`.
+/// The fewest letters of a name without `ginkgo.`. Shorter names are flags of csi-sanity, such as `-vv`.
 const BARE_NAME_MIN: usize = 4;
 
 /// The flag of this name, or of another name that ginkgo has or had for it.
@@ -155,7 +155,7 @@ impl Translated {
         }
     }
 
-    /// Adds what the Go programs mean without a word.
+    /// Adds the flags that the Go programs imply.
     fn settle(&mut self, has_endpoint: bool) -> Result<(), String> {
         if self.version {
             self.arguments = vec!["--version".into()];
@@ -179,7 +179,7 @@ impl Translated {
         Ok(())
     }
 
-    /// Whether one of these flags is there.
+    /// Returns true if one of these flags is there.
     fn has(&self, flags: &[&str]) -> bool {
         self.arguments.iter().any(|argument| {
             let text = argument.to_string_lossy();
@@ -225,7 +225,7 @@ impl Translated {
 
 /// The value of a flag.
 enum Value {
-    /// What Go takes as if the flag were not there.
+    /// A value that Go treats as if the flag were missing.
     Default,
     Is(String),
 }

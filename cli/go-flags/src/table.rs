@@ -5,18 +5,18 @@
 pub struct GoFlag {
     /// Its name, without dashes.
     pub name: &'static str,
-    /// What values it takes.
+    /// The values that it takes.
     pub takes: Takes,
-    /// What becomes of it.
+    /// Its translation.
     pub means: Means,
 }
 
-/// What values a flag takes.
+/// The values that a flag takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// True or false.
     Switch,
-    /// Where a driver listens.
+    /// The address of a driver.
     Endpoint,
     /// Any text.
     Text,
@@ -54,13 +54,13 @@ impl Takes {
 /// The translation of a flag.
 #[derive(Clone, Copy, Debug)]
 pub enum Means {
-    /// It is this flag of ours, with the same value.
+    /// This flag of csi-sanity, with the same value.
     Flag(&'static str),
-    /// It is this switch of ours, given twice.
+    /// This switch of csi-sanity, given twice.
     Twice(&'static str),
-    /// It is a report of this kind.
+    /// A report of this kind.
     Report(&'static str),
-    /// It means nothing here, because.
+    /// No effect, for this reason.
     Nothing(&'static str),
 }
 
@@ -153,7 +153,7 @@ pub const FLAGS: &[GoFlag] = &[
     nothing("ginkgo.output-interceptor-mode", Takes::Text, PROCESSES),
 ];
 
-/// What ginkgo called some of its flags before, without `ginkgo.`; beside those that only have other letters large, or no dashes.
+/// Former names of ginkgo's flags, without `ginkgo.`. Names that differ only in case and dashes are left out.
 pub(crate) const RENAMED: &[(&str, &str)] = &[
     ("randomizeallspecs", "randomize-all"),
     ("reportfile", "junit-report"),
@@ -167,7 +167,7 @@ pub(crate) const RENAMED: &[(&str, &str)] = &[
 const GO_TESTING: &str = "checks are no functions of Go";
 const PROFILES: &str = "profiles of the tests are not written";
 
-/// Flags that stand on command lines for the Go program and are none of its own: of Go's testing package, and of Kubernetes' e2e.test.
+/// Flags of Go's testing package and of Kubernetes' e2e.test, which appear on command lines for the Go program as well.
 pub const OTHERS: &[GoFlag] = &[
     flag("test.v", Takes::Switch, "--verbose"),
     flag("test.failfast", Takes::Switch, "--fail-fast"),
@@ -206,7 +206,7 @@ pub const OTHERS: &[GoFlag] = &[
     flag(KUBECONFIG, Takes::File, "--kubeconfig"),
 ];
 
-/// Of e2e.test: what it stands for is `csi-sanity e2e`.
+/// A flag of e2e.test, which is translated to `csi-sanity e2e`.
 pub const DEFINITION: &str = "storage.testdriver";
-/// Of e2e.test, with one dash; with two it is ours.
+/// A flag of e2e.test if it has one dash; with two dashes it is a flag of csi-sanity.
 pub const KUBECONFIG: &str = "kubeconfig";

@@ -74,7 +74,7 @@ fn reference(schema: &Value) -> Option<&str> {
     choice["$ref"].as_str()?.strip_prefix("#/$defs/")
 }
 
-/// What stands at a key, in words.
+/// Describes the value of a key.
 fn kind(schema: &Value) -> String {
     if let Some(name) = reference(schema) {
         return format!("[{name}](#{})", name.to_ascii_lowercase());

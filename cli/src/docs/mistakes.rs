@@ -69,7 +69,7 @@ impl Row {
     }
 }
 
-/// What only a driver with mounts can do wrong is found by `csi-sanity e2e`, if by no check.
+/// Returns true for a defect of the driver with mounts. If no check finds it, `csi-sanity e2e` does.
 fn is_found_by_e2e(defect: &str) -> bool {
     csi_faulty_driver::Defect::ALL.iter().any(|known| known.id() == defect)
 }

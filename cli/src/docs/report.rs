@@ -40,7 +40,7 @@ fn table(name: &str, form: &Value) -> String {
     text
 }
 
-/// What a field may say that has a word of several.
+/// Describes the values of a field that has one word of several.
 fn values(name: &str, form: &Value) -> String {
     let mut text = format!("### {name}\n\n{}\n\n| value | meaning |\n|---|---|\n", described(form));
     for value in form["oneOf"].as_array().unwrap() {

@@ -1,4 +1,4 @@
-//! What a driver and its settings leave out.
+//! Examines a driver: which checks its capabilities and the settings leave out.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,18 +13,18 @@ use crate::connect;
 use crate::error::Error;
 use crate::suites;
 
-/// A driver, and the checks of all suites by what becomes of them.
+/// A driver, and the checks of all suites, counted by whether they would run.
 #[derive(Serialize)]
 pub(super) struct Examined {
     name: String,
     vendor_version: String,
     endpoint: String,
-    /// Checks that would be run.
+    /// The number of checks that would run.
     runs: usize,
     left_out: Vec<LeftOut>,
-    /// Whether it is seen what the driver does to files and mounts.
+    /// True if this program sees the driver's files and mounts.
     shares_files: bool,
-    /// What the driver says that is no fault.
+    /// Remarks about the driver's answers, which are no faults.
     remarks: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ struct LeftOut {
     checks: Vec<String>,
 }
 
-/// Reaches the driver and asks what it can do. Nothing else is asked of it.
+/// Connects to the driver and reads its capabilities. It makes no other calls.
 pub(super) async fn examine(config: Config, process: Option<Driver>) -> Result<Examined, Error> {
     let target = connect::connect(config, process).await?;
     let planned = suites::all().select(&Default::default(), &target.config().access_types);

@@ -1,4 +1,4 @@
-//! What this machine has, found out by trying it.
+//! Examines this machine by trying the operations that checks need.
 
 use std::fs::File;
 use std::io;
@@ -15,14 +15,14 @@ use super::Finding;
 use crate::error::Error;
 use crate::suites;
 
-/// How long one trial may take.
+/// The time limit of one trial.
 const TRIAL_LIMIT: Duration = Duration::from_secs(30);
 /// Size of the file that file systems are made in, without taking room on the disk; XFS wants no less than 300 MiB.
 const IMAGE_BYTES: u64 = 320 << 20;
-/// Largest number of characters of a command's complaint that are shown.
+/// The largest number of characters of a command's error that are shown.
 const COMPLAINT_CHARS_MAX: usize = 200;
 
-/// A file system that drivers make and mount, and what brings its tools.
+/// A file system that drivers make and mount, and the package with its tools.
 struct FileSystem {
     name: &'static str,
     make: &'static str,
@@ -35,12 +35,12 @@ const FILE_SYSTEMS: [FileSystem; 3] = [
     FileSystem { name: "btrfs", make: "mkfs.btrfs", package: "btrfs-progs" },
 ];
 
-/// Tries everything; what is made goes with the namespace or the directory that it is in.
+/// Tries everything. The mounts and files that it makes disappear with their namespace and directory.
 pub(super) async fn examine() -> Result<Vec<Finding>, Error> {
     let scratch = tempfile::Builder::new().prefix("csi-sanity-doctor-").tempdir().map_err(Error::Scratch)?;
     let mut findings = vec![root()];
     if !findings[0].is_there {
-        // As who it is run, nothing below could be tried.
+        // Without root, none of the following trials is possible.
         return Ok(findings);
     }
     findings.push(mounts(&scratch).await);
@@ -106,7 +106,7 @@ fn loop_devices() -> Finding {
 }
 
 impl FileSystem {
-    /// Makes one in a file, and mounts it.
+    /// Makes such a file system in a file, and mounts it.
     async fn tried(&self, scratch: &TempDir) -> Finding {
         let image = scratch.path().join(self.name);
         let costs = format!(
@@ -145,7 +145,7 @@ impl FileSystem {
     }
 }
 
-/// Runs a command to its end. The error is the last thing that it said.
+/// Runs a command to its end. The error is the last line that it printed.
 async fn run(program: &str, arguments: &[&str], path: Option<&Path>) -> Result<Output, String> {
     let ended =
         Command::new(program).args(arguments).args(path).stdin(Stdio::null()).kill_on_drop(true).output();

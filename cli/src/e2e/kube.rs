@@ -28,12 +28,12 @@ use crate::run::Defined;
 use crate::stop::{Stopper, say};
 use crate::{cleanup, note, run, settings};
 
-/// Time for what one test has made to go, where the user says nothing: namespaces take longer than a driver's calls.
+/// The default time limit for removing the objects of a test: namespaces take longer than a driver's calls.
 const UNDO_LIMIT: Duration = Duration::from_secs(10 * 60);
-/// Time for the whole run, where the user says nothing: pods take minutes where processes take seconds.
+/// The default time limit of the run: pods take minutes where processes take seconds.
 const RUN_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
 
-/// Runs the tests, says which ones would run, or removes what runs have left that were killed.
+/// Runs the tests, prints the plan, or removes the objects of runs that were killed.
 pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     for_local_alone(&args)?;
     // It serves the connection, for as long as this function takes.
@@ -111,7 +111,7 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     ended
 }
 
-/// Where the driver is, for people.
+/// Describes the place of the driver.
 fn place(found: &Discovered) -> String {
     format!("{}, Kubernetes {}", found.server.connection.server, found.version)
 }
@@ -154,7 +154,7 @@ fn reach(runtime: &Runtime, server: &Server, driver: &str) -> Result<Option<Reac
     })
 }
 
-/// Undoes what killed runs have made in the driver itself.
+/// Deletes the objects that killed runs have left in the driver itself.
 fn undone(runtime: &Runtime, found: &Discovered, driver: &str, args: E2eArgs) -> Result<Exit, Error> {
     let Some(reached) = reach(runtime, &found.server, driver)? else { return Ok(Exit::Interrupted) };
     let config = reached.config(&mut run_args(args), &place(found))?;
@@ -168,7 +168,7 @@ fn way(args: &E2eArgs) -> KubeSource {
     KubeSource { kubeconfig: args.cluster.kubeconfig.clone(), context: args.cluster.context.clone() }
 }
 
-/// Refuses the flags that say something of a driver that is called, or of a cluster that is played.
+/// Rejects the flags for a driver that is called directly, and for an emulated cluster.
 fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
     let E2eArgs { target, cluster, course, limits, .. } = args;
     let given = [
@@ -206,7 +206,7 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
     }
 }
 
-/// How nodes are used, where the user allows it.
+/// The access to nodes, if the user permits it.
 fn node_access(args: &E2eArgs) -> Result<Option<NodeAccess>, Error> {
     if !args.cluster.node_access {
         return Ok(None);
@@ -226,7 +226,7 @@ fn node_access(args: &E2eArgs) -> Result<Option<NodeAccess>, Error> {
     }))
 }
 
-/// Removes what runs have left that were killed.
+/// Removes the objects of runs that were killed.
 fn removed(runtime: &Runtime, connection: Connection) -> Result<Exit, Error> {
     let stopper = Stopper::new();
     let cleaned = runtime.block_on(async {

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::init::on_one_line;
 use crate::stop::Stopper;
 
-/// Looks, and says what was found. With errors, tests could not judge the driver.
+/// Prints the findings. An error is something without which tests could not judge the driver.
 pub(super) fn preflight(args: E2eArgs) -> Result<Exit, Error> {
     let loaded = load(&args)?;
     let runtime = Runtime::new().map_err(Error::Runtime)?;
@@ -31,7 +31,7 @@ pub(super) fn preflight(args: E2eArgs) -> Result<Exit, Error> {
     Ok(print(&findings)?)
 }
 
-/// A finding that several definitions share is there once, with all of their labels.
+/// Collects the findings. One that several definitions share appears once, with all of their labels.
 async fn look(args: E2eArgs, loaded: &Files) -> Result<Vec<Finding>, Error> {
     let way =
         KubeSource { kubeconfig: args.cluster.kubeconfig.clone(), context: args.cluster.context.clone() };
@@ -69,7 +69,7 @@ async fn plugin(args: E2eArgs) -> Result<Plugin, Error> {
     Ok(Plugin { name: target.info().name.clone(), capabilities: target.capabilities().iter().collect() })
 }
 
-/// The findings, and what they come to.
+/// Prints the findings and their number, and returns the exit code.
 fn print(findings: &[Finding]) -> io::Result<Exit> {
     let mut out = anstream::stdout().lock();
     for finding in findings {

@@ -21,24 +21,24 @@ use crate::args::RunArgs;
 use crate::error::Error;
 use crate::{note, settings};
 
-/// Nodes that are called: no check needs more.
+/// The largest number of nodes that are called. No check needs more.
 const NODES_MAX: usize = 2;
-/// Pods that are asked who they are.
+/// The largest number of pods that are asked.
 const PODS_MAX: usize = 100;
 
-/// Time for each of them to answer. Whoever waits for a driver to start can begin again.
+/// The time limit of an answer from each of them. A user whose driver is just starting can repeat the command.
 const DIAL_LIMIT_MS: u64 = 10_000;
-/// What the names of directories with forwarded sockets begin with.
+/// The prefix of directories with forwarded sockets.
 const PREFIX: &str = "csi-sanity-sockets-";
 
 /// The driver in a cluster, as far as sidecars reach it.
 pub(super) struct Reached {
     server: Server,
-    /// Where the forwarded sockets are. No other run has a directory of the same name, so paths in pods are below one, too.
+    /// The directory of the forwarded sockets. Its name is unique, so the paths in pods are below a directory of this name, too.
     directory: TempDir,
-    /// Those whose Node service is called, the first node first.
+    /// The pods whose Node service is called, beginning with that of the first node.
     nodes: Vec<Pod>,
-    /// Whose Controller services are called, where it is another pod than that of the first node.
+    /// The pod whose Controller services are called, if it is not that of the first node.
     controller: Option<Pod>,
 }
 
@@ -55,7 +55,7 @@ impl Pod {
 }
 
 impl Reached {
-    /// Looks for sidecars, and asks behind each of them who is there.
+    /// Looks for sidecars, and asks the driver behind each of them for its name.
     pub(super) async fn find(server: &Server, driver: &str) -> Result<Reached, Error> {
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(Error::Scratch)?;
         let (mut pods, mut problems) = (Vec::new(), Vec::new());
@@ -148,7 +148,7 @@ impl Reached {
     }
 }
 
-/// Whether a run may use the sockets in a directory, or is about to make them, or it is another user's.
+/// Returns true if a run may be using the sockets in a directory, or may be about to create them, or if it belongs to another user.
 fn is_in_use(directory: &Path) -> io::Result<bool> {
     if directory.symlink_metadata()?.uid() != rustix::process::geteuid().as_raw() {
         return Ok(true);
@@ -157,7 +157,7 @@ fn is_in_use(directory: &Path) -> io::Result<bool> {
     Ok(sockets.is_empty() || sockets.iter().any(|socket| UnixStream::connect(socket.path()).is_ok()))
 }
 
-/// Asks who is there.
+/// Connects through the sidecar.
 async fn ask(forward: &Forward) -> Result<Arc<Target>, String> {
     let endpoint = Some(forward.socket().display().to_string());
     let mut config = Config { endpoint, ..Config::default() };
@@ -167,11 +167,11 @@ async fn ask(forward: &Forward) -> Result<Arc<Target>, String> {
     asked.map_err(|error| forward.problem().unwrap_or_else(|| error_chain(&error)))
 }
 
-/// Which pods are called as nodes, and which as the controller, if that is not the first node. Each comes with whether it serves
-/// Node and Controller.
+/// Chooses the pods that are called as nodes, and the one that is called as the controller, if that is not the first node. The
+/// values of each pod are true if it serves Node, and Controller.
 fn roles<P>(mut pods: Vec<(P, [bool; 2])>) -> (Vec<P>, Option<P>) {
     let has_both = |serves: &[bool; 2]| *serves == [true, true];
-    // One that has both is enough.
+    // A pod that serves both is enough.
     pods.sort_by_key(|(_, serves)| !has_both(serves));
     let is_one_enough = pods.first().is_some_and(|(_, serves)| has_both(serves));
     let (mut nodes, mut controller) = (Vec::new(), None);
@@ -183,7 +183,7 @@ fn roles<P>(mut pods: Vec<(P, [bool; 2])>) -> (Vec<P>, Option<P>) {
         }
     }
     if nodes.is_empty() {
-        // Everything is asked of the first one.
+        // The first pod gets all calls.
         nodes.extend(controller.take());
     }
     (nodes, controller)

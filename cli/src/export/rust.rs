@@ -141,7 +141,7 @@ fn judged(script: &Script) -> String {
     format!("    {condition}\n    {wrong}\n")
 }
 
-/// A test cannot look, so it says what to look at, and fails until somebody has replaced this line.
+/// Marks something that only a person can look at. The test fails there until the line is replaced.
 fn by_eye(what: &str) -> String {
     format!("    let wrong = Some({:?});\n", format!("BY EYE: {}", one_line(what)))
 }

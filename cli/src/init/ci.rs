@@ -21,7 +21,7 @@ pub(super) const TO_FILL_IN: &str = "To be filled in: the command that starts yo
 pub(super) const KNOWN_FAILING: &str = "known-failing.txt";
 
 impl CiSystem {
-    /// Where the system, or whoever copies it, looks for the file.
+    /// The path at which the system expects the file, or from which the user copies it.
     pub(super) fn file(self) -> &'static str {
         match self {
             CiSystem::Github => ".github/workflows/csi-sanity.yml",
@@ -41,7 +41,7 @@ impl CiSystem {
         }
     }
 
-    /// What begins a comment in it.
+    /// The beginning of a comment in the file.
     fn comment(self) -> &'static str {
         if self == CiSystem::Jenkins { "//" } else { "#" }
     }

@@ -98,7 +98,7 @@ pub(super) fn draft(survey: &Survey, secrets: Option<&Secrets>) -> String {
     text
 }
 
-/// The same with absolute paths of sockets: the file is used from other directories, too.
+/// Makes the paths of sockets absolute, because the file is used from other directories, too.
 pub(super) fn from_anywhere(mut config: Config) -> Config {
     let nodes = config.nodes.iter_mut().map(|node| &mut node.endpoint);
     let endpoints = config.endpoint.iter_mut().chain(&mut config.controller_endpoint).chain(nodes);
@@ -115,7 +115,7 @@ pub(super) fn from_anywhere(mut config: Config) -> Config {
     config
 }
 
-/// What differs from how things are if nothing is said.
+/// The settings that differ from their defaults.
 fn set(config: &Config) -> Map<String, Value> {
     let map = |config: &Config| match serde_json::to_value(config) {
         Ok(Value::Object(map)) => map,

@@ -134,7 +134,7 @@ fn advertised_or_not(survey: &Survey, capability: Has) -> String {
     format!("{} {verb} advertised.", capability.name())
 }
 
-/// What the driver can do, each with how it is known.
+/// Writes the capabilities of the driver, each with its evidence.
 fn capabilities(text: &mut String, survey: &Survey) {
     text.push_str("  Capabilities:\n");
     let mut known = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What is known of a driver once it was tried.
+//! The findings about a driver from trying it.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ const FS_TYPES: [&str; 3] = ["ext4", "xfs", "btrfs"];
 /// Names and files do not depend on anything random.
 const SEED: u64 = 1;
 
-/// A driver, and what came of trying it.
+/// A driver, and the results of trying it.
 #[derive(Debug)]
 pub(super) struct Survey {
-    /// What the user has set.
+    /// The configuration of the user.
     pub(super) config: Config,
     target: Arc<Target>,
     /// The results for each access type; for mount volumes, with the file system that the driver chooses, or else the first one that
@@ -42,7 +42,7 @@ pub(super) struct Survey {
     pub(super) fs_types: Vec<&'static str>,
     /// Size that volumes were made with, in bytes.
     pub(super) size_bytes: i64,
-    /// Whether that is more than was tried first.
+    /// True if this is more than the size that was tried first.
     pub(super) has_grown: bool,
 }
 
@@ -94,7 +94,7 @@ impl Survey {
                     survey.add(AccessType::Mount, tried, &target);
                 }
             }
-            // One that mounts something else has not listened, so that what fits is chance.
+            // A driver that mounts something else ignores the type, so that a type which fits does so by chance.
             if found.iter().all(|(asked, mounted)| asked == mounted) {
                 survey.fs_types = found.into_iter().map(|(asked, _)| asked).collect();
             }
@@ -109,7 +109,7 @@ impl Survey {
         Ok(Some(survey))
     }
 
-    /// Keeps what came of an access type, in place of what came of it before.
+    /// Stores the result for an access type, and replaces an earlier one.
     fn add(&mut self, access: AccessType, tried: Tried, target: &Target) {
         if matches!(tried.made, Some(Ok(()))) {
             let made_bytes = target.volume_size_bytes(access);
@@ -164,14 +164,14 @@ impl Survey {
         Ok(target)
     }
 
-    /// What came of an access type.
+    /// The result for an access type.
     pub(super) fn of(&self, access: AccessType) -> &Tried {
         static NOTHING: std::sync::OnceLock<Tried> = std::sync::OnceLock::new();
         let tried = self.tried.iter().find(|(other, _)| *other == access).map(|(_, tried)| tried);
         tried.unwrap_or_else(|| NOTHING.get_or_init(Tried::default))
     }
 
-    /// Whether volumes of an access type can be made, and published where there is a node.
+    /// Returns true if volumes of an access type can be created, and published if there is a node.
     pub(super) fn works_as(&self, access: AccessType) -> bool {
         self.of(access).works()
     }
@@ -187,12 +187,12 @@ impl Survey {
         self.tried.iter().any(|(_, tried)| matches!(&tried.made, Some(Err(why)) if speaks_of_name(why)))
     }
 
-    /// Whether any can.
+    /// Returns true if that is so for any access type.
     pub(super) fn works(&self) -> bool {
         self.tried.iter().any(|(access, _)| self.works_as(*access))
     }
 
-    /// Whether the driver advertises it.
+    /// Returns true if the driver advertises the capability.
     pub(super) fn has(&self, capability: Capability) -> bool {
         self.target.capabilities().has(capability)
     }
@@ -202,7 +202,7 @@ impl Survey {
         self.target.capabilities().iter()
     }
 
-    /// Whether volumes can be made for a mode, with one access type or the other.
+    /// Returns true if volumes can be created for a mode, with any access type.
     pub(super) fn has_mode(&self, mode: Mode) -> bool {
         self.tried.iter().any(|(_, tried)| tried.modes.contains(&mode))
     }
@@ -221,7 +221,7 @@ impl Survey {
         }
     }
 
-    /// How many volumes a node takes, 0 where it does not say.
+    /// The number of volumes that a node accepts; 0 if it names none.
     pub(super) fn limit(&self) -> i64 {
         self.tried
             .iter()
@@ -291,7 +291,7 @@ pub(crate) fn on_one_line(text: &str) -> String {
         .collect()
 }
 
-/// Describes what a trial could not undo.
+/// Tells the user which objects a trial could not delete.
 struct Leftovers;
 
 impl Reporter for Leftovers {

@@ -14,27 +14,27 @@ use csi_ops::volume::TrackedVolume;
 use csi_proto::Service;
 use csi_proto::lock::Mutex;
 
-/// What the workload of a trial writes.
+/// The content that the workload of a trial writes.
 fn mark() -> Stamp {
     Stamp { run: 0, volume: "trial".to_owned(), number: 1 }
 }
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tried {
-    /// Why CreateVolume, or what has to be there instead, fails.
+    /// The result of CreateVolume, or of the configured volume; an error has the reason.
     pub(super) made: Option<Result<(), String>>,
-    /// Why a volume cannot be published on the node, where there is one.
+    /// The result of publishing a volume on the node, if there is one.
     pub(super) published: Option<Result<(), String>>,
-    /// What is mounted at the target path, and with which options, where that is seen.
+    /// The mount at the target path, if this program sees the driver's mounts.
     pub(super) mounted: Option<Mounted>,
-    /// Whether the volume holds what was written to it when it is published again, where these tests can write.
+    /// True if the volume still has its content when it is published again; `None` if the trial could not write.
     pub(super) keeps: Option<bool>,
-    /// Whether it can be published at two paths of the node at the same time.
+    /// True if the volume can be published at two paths of the node at the same time.
     pub(super) shares: Option<bool>,
     /// Access modes other than that of one writer for which a volume can be made.
     pub(super) modes: Vec<Mode>,
-    /// What NodeGetInfo answers.
+    /// The response of NodeGetInfo.
     pub(super) node: Option<v1::NodeGetInfoResponse>,
     /// The process that listens at the socket, if it is one of this machine.
     pub(super) process: Option<u32>,
@@ -47,7 +47,7 @@ pub(super) struct Mounted {
     pub(super) is_executable: bool,
 }
 
-/// Where the trial puts what it finds out; the same for all who have it.
+/// The shared place for the results of a trial.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Findings(Arc<Mutex<Tried>>);
 
@@ -61,7 +61,7 @@ impl Findings {
     }
 }
 
-/// The trial as a check, so that its calls are bounded and what it makes is undone. It blames nobody.
+/// The trial as a check, so that its calls are bounded and its objects are deleted. It never fails.
 pub(super) fn suite(findings: &Findings) -> Suite {
     let findings = findings.clone();
     let body = Body::made(move |cx| {
@@ -170,7 +170,7 @@ async fn publish(cx: &Cx, volume: &NodeVolume, findings: &Findings) -> CheckResu
     scope.undo().await
 }
 
-/// What a workload finds at a path; none where it meets an error.
+/// Runs a workload at a path; `None` if it meets an error.
 async fn at<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce(&Path) -> std::io::Result<T> + Send + 'static,

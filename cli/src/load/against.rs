@@ -1,4 +1,4 @@
-//! `load --against`: two drivers get the load in turn, so that a busy moment of the machine is in the times of both.
+//! `load --against`: two drivers get the load in turn, so that a busy moment of the machine affects the times of both.
 
 use std::io::Write as _;
 
@@ -18,7 +18,7 @@ use crate::run;
 use crate::settings;
 use crate::stop::say;
 
-/// Loads of each driver, where the user names no number.
+/// The default number of loads of each driver.
 pub(super) const ROUNDS: u32 = 5;
 
 /// A driver, with the settings that reach it, and the results of its loads.

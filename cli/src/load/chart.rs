@@ -220,7 +220,7 @@ fn heat_maps(report: &Report) -> Vec<Chart> {
 fn curves(title: &str, lines: impl Iterator<Item = (String, Series)>) -> Chart {
     let curve = |(name, series): (String, Series)| {
         let point = |percent: f64| {
-            // The longest time stands where a tenth of a call would be beyond.
+            // The longest time is placed at the percentile beyond which there would be a tenth of a call.
             let of = match percent < 100.0 {
                 true => 100.0 / (100.0 - percent),
                 false => 10.0 * series.done as f64,

@@ -50,7 +50,7 @@ impl Server {
     }
 }
 
-/// The measurements of a load, as they are when they are asked for.
+/// The present measurements of a load.
 #[derive(Debug)]
 struct Measurements(Results);
 
@@ -118,7 +118,7 @@ fn by_rpc(stages: &[StageEntry]) -> BTreeMap<&str, Calls> {
         calls.done += entry.done;
         calls.seconds += entry.mean_ms / 1e3 * entry.done as f64;
         for (us, more) in entry.slices.iter().flatten() {
-            // Longer ones are only among all.
+            // Longer times are only counted in the total.
             if let Some(place) = BUCKETS_S.iter().position(|end| *us as f64 / 1e6 <= *end) {
                 calls.buckets[place] += more;
             }

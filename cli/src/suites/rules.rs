@@ -81,10 +81,10 @@ fn plain_calls_and_leaders_exist() {
     }
 }
 
-/// Whether a driver that meets the needs of a check advertises what is wanted.
+/// Returns true if every driver that meets the needs of a check also meets this one.
 fn is_given(wanted: &Need, needs: &[Need]) -> bool {
     needs.iter().any(|need| match (wanted, need) {
-        // Whoever serves the service is set up for it, whatever GetPluginCapabilities says of the whole.
+        // A driver that serves the service is meant to have it, whatever GetPluginCapabilities returns.
         (Need::Has(ControllerService), Need::Serves(Service::Controller)) => true,
         (Need::Has(GroupControllerService), Need::Serves(Service::GroupController)) => true,
         (Need::Has(wanted), Need::Has(given)) => wanted == given,
@@ -95,7 +95,7 @@ fn is_given(wanted: &Need, needs: &[Need]) -> bool {
     })
 }
 
-/// What the statement of conformance says nothing of, nobody would miss.
+/// A check outside of all areas would be missing in the statement of conformance without anyone noticing.
 #[test]
 fn every_check_belongs_to_an_area() {
     for (_, check) in super::all().checks() {

@@ -10,7 +10,7 @@ use super::{all, all_accused};
 
 const LISTED: &str = include_str!("../../../suites/unfound.txt");
 
-/// The defects that nobody finds, with the reasons.
+/// The defects that no check finds, with the reasons.
 pub(crate) fn unfound() -> BTreeMap<&'static str, &'static str> {
     let lines = LISTED.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.split_once(": ")).collect()

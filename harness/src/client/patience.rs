@@ -110,7 +110,7 @@ pub struct Waiting {
     pub longest: Duration,
 }
 
-/// What was learnt of the driver's speed.
+/// The observed speed of the driver.
 #[derive(Debug)]
 pub(crate) struct Patience {
     silent_limit: Duration,
@@ -131,7 +131,7 @@ pub(crate) struct Patience {
     pub(crate) news: watch::Sender<Option<Waiting>>,
 }
 
-/// What was learnt of one change.
+/// The observed delay of one kind of change.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settled {
     at_once: u32,

@@ -127,7 +127,7 @@ impl fmt::Debug for Message {
 pub struct CallRecord {
     /// The RPC that was called.
     pub rpc: Rpc,
-    /// When it was sent, counted from the start of the check.
+    /// The time from the start of the check until it was sent.
     pub sent_after: Duration,
     /// The duration, so far if it has not ended.
     pub duration: Duration,
@@ -282,7 +282,7 @@ impl CallLog {
         self.lock().incidents.push((after, what));
     }
 
-    /// When the check began.
+    /// The time at which the check began.
     pub(crate) fn started(&self) -> Instant {
         self.started
     }

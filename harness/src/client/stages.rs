@@ -26,7 +26,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// How far each running check is, by label, for checks that have reported a stage.
+/// The progress of each running check that has reported a stage, by label.
 #[derive(Debug, Default)]
 pub(crate) struct Stages(Mutex<BTreeMap<String, Stage>>);
 

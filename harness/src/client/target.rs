@@ -268,7 +268,7 @@ impl Target {
     /// calls. Each node has an endpoint only as its name. The first one has the Controller services, too.
     ///
     /// # Errors
-    /// Those of [`Target::connect`].
+    /// As for [`Target::connect`].
     pub async fn of_services(
         nodes: Vec<(Endpoint, Routes)>,
         mut config: Config,

@@ -312,7 +312,7 @@ impl CommandWatch<'_> {
     /// Breaks a command the `nth` time that it is called from now on, and, with `lasts`, each time after that.
     ///
     /// # Errors
-    /// What is needed for it cannot be written.
+    /// Its files cannot be written.
     pub fn break_command(&self, name: &str, nth: u32, lasts: bool, how: Broken) -> io::Result<BrokenCommand> {
         let breaks = self.breaks();
         fs::remove_dir_all(&breaks)?;

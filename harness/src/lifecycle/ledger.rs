@@ -32,7 +32,7 @@ struct Inner {
     entries: BTreeMap<u64, Entry>,
     /// The place of each entry by its key: under load there are many.
     places: HashMap<String, u64>,
-    /// How many claims there have been.
+    /// The number of claims so far.
     claimed: u64,
     /// The scope around each scope. The first one is that of the whole check and has none.
     around: Vec<Scope>,

@@ -26,7 +26,7 @@ pub enum Event<'a> {
     Waiting(Waiting),
     /// The run continues; sent once a second while checks run.
     Tick {
-        /// How far the running checks are, by label, for checks that report a stage.
+        /// The progress of running checks that report a stage, by label.
         stages: &'a [(String, Stage)],
     },
     /// A check has ended, and what it made is undone. Its result may be reported later, or after it has run once more.

@@ -32,7 +32,7 @@ pub enum Outcome {
     SameFault(SameFault),
     /// The check does not apply, because.
     Skipped(String),
-    /// The check could not judge, because.
+    /// The check could not judge, for this reason.
     Broken(String),
     /// The driver broke the rule, as the known-failing list says it does.
     KnownFailure {
@@ -481,7 +481,7 @@ pub struct Summary {
     pub cleanup: Option<String>,
     /// Work that checks left undone when they met their time limits, with the label of each check.
     pub cut_short: Vec<(String, CutShort)>,
-    /// How the run ended early, if it did.
+    /// The reason for an early end of the run, if there was one.
     pub halt: Halt,
     /// The time that the run took.
     pub duration: Duration,
@@ -492,8 +492,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts one check with its [fault](crate::results::fault::key), if it has any, which makes a run fail from this
-    /// profile on. Each fault is counted for its first check only.
+    /// Counts one check. Its [fault](crate::results::fault::key), if it has one, makes the run fail under this profile and stricter ones, and
+    /// is counted only for the first check that has it.
     pub fn count(
         &mut self,
         outcome: OutcomeKind,

@@ -60,7 +60,7 @@ pub struct RunOptions {
     pub seed: u64,
     /// Failures after which the run ends, if any number does.
     pub failures_max: Option<usize>,
-    /// Whether to compare what exists before and after.
+    /// True if the objects before and after the run are compared.
     pub leak_check: bool,
     /// True if the calls of checks that passed are reported as well.
     pub keep_calls: bool,

@@ -43,7 +43,7 @@ impl Stop {
         Stop::Skip(because.into())
     }
 
-    /// The check could not judge, because.
+    /// The check could not judge, for this reason.
     pub fn broken(because: impl Into<String>) -> Stop {
         Stop::Broken(because.into())
     }
@@ -185,7 +185,7 @@ pub struct CallSpan {
     pub call: String,
     /// The end of the call.
     pub answer: String,
-    /// When it began, in microseconds from the first beginning of all.
+    /// The time at which it began, in microseconds after the first call began.
     pub from_us: u64,
     /// The time at which it ended, in microseconds after the first call began.
     pub to_us: u64,

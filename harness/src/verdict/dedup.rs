@@ -51,7 +51,7 @@ impl Accusation {
     fn covers(&self, other: &Accusation) -> bool {
         let (one, another) = (&self.finding, &other.finding);
         if [one.source, another.source].contains(&Source::Harm) {
-            // The rule is that of the call that shows the harm, and not of what the check did.
+            // The harm belongs to another call than those of the check, and so does its rule.
             return false;
         }
         let is_same = match (&one.violation.fault, &another.violation.fault) {

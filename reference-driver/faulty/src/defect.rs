@@ -73,9 +73,9 @@ defects! {
     RestoresNoLarger = "hostpath/restores-no-larger";
     /// The members of a group snapshot name each other's volumes as their sources.
     MixesUpMembers = "hostpath/mixes-up-members";
-    /// When a volume is unpublished, each of its files loses its last byte.
+    /// NodeUnpublishVolume removes the last byte of each file in the volume.
     LosesLastByte = "hostpath/loses-last-byte";
-    /// When a volume is unpublished, its files are cut at 4 MiB.
+    /// NodeUnpublishVolume cuts the files in the volume at 4 MiB.
     CutsFiles = "hostpath/cuts-files";
     /// ControllerModifyVolume does nothing.
     TakesAnyAttributes = "hostpath/takes-any-attributes";
@@ -91,7 +91,7 @@ defects! {
     GroupsOneByOne = "hostpath/group-snapshot-one-by-one";
     /// Volumes that were asked for for writing are mounted for reading only when they are published once more.
     MountsForReadingOnly = "hostpath/mounts-for-reading-only";
-    /// Of `mount_flags` only the first is looked at.
+    /// Only the first of `mount_flags` has an effect.
     TakesFirstFlagOnly = "hostpath/takes-first-flag-only";
     /// At the target of a device is a file.
     PublishesFilesForDevices = "hostpath/publishes-files-for-devices";
@@ -105,7 +105,7 @@ defects! {
     ReadonlyDeviceForAll = "hostpath/readonly-device-for-all";
     /// A volume that was published for reading only refuses writes from then on.
     ReadonlyStays = "hostpath/readonly-stays";
-    /// Where a staging directory has lost its mount, NodePublishVolume publishes the bare directory.
+    /// NodePublishVolume publishes the bare directory if the staging directory has lost its mount.
     PublishesBareStaging = "hostpath/publishes-bare-staging";
     /// At the second target of a volume, the mount fails, and NodePublishVolume answers OK with a bare directory there.
     PublishesBareTarget = "hostpath/publishes-bare-target";
@@ -121,8 +121,7 @@ defects! {
     DeletesNameOnce = "hostpath/deletes-a-name-once";
     /// A volume that was staged before holds what was in it when it was first unpublished.
     RevertsAtRestage = "hostpath/reverts-at-restage";
-    /// When a volume is unpublished, the file that was written to last is again as it was when the volume was published, as where a cache is
-    /// dropped.
+    /// NodeUnpublishVolume restores the file that was written to last to its state when the volume was published, as a dropped cache does.
     DropsLastWrites = "hostpath/drops-last-writes";
     /// A volume that was staged before lacks the files whose names end in `-wal`, as where a driver takes them for leftovers.
     RemovesLogsAtRestage = "hostpath/removes-logs-at-restage";
@@ -136,13 +135,13 @@ defects! {
     RestoresShare = "hostpath/restores-share";
     /// An expanded volume is empty.
     ExpansionWipes = "hostpath/expansion-wipes";
-    /// When a volume is deleted, its copies are emptied.
+    /// DeleteVolume empties the copies of the volume.
     DeletesCopies = "hostpath/deletes-copies-with-source";
-    /// When a copy is deleted, the volume that it was made from is emptied.
+    /// DeleteVolume for a copy empties its source.
     DeletesSource = "hostpath/deletes-source-with-copy";
     /// A copy lacks its last part, and the last half of its files.
     CopiesLoseEnd = "hostpath/copies-lose-end";
-    /// What is in a copy stands 512 bytes behind its place.
+    /// The contents of a copy are shifted by 512 bytes.
     CopiesShifted = "hostpath/copies-shifted";
     /// A copy has wrong bytes in it.
     CopiesDamaged = "hostpath/copies-damaged";
@@ -164,9 +163,9 @@ defects! {
     TakesDirectoryForPublished = "hostpath/takes-directory-for-published";
     /// Nothing is done to publish a volume at a path where it was published before, since it was unpublished or not.
     RemembersPublished = "hostpath/remembers-published";
-    /// What is not mounted cannot be unpublished.
+    /// NodeUnpublishVolume fails if nothing is mounted at the path.
     RefusesUnpublishWithoutMount = "hostpath/refuses-unpublish-without-mount";
-    /// What is not mounted cannot be unstaged.
+    /// NodeUnstageVolume fails if nothing is mounted at the path.
     RefusesUnstageWithoutMount = "hostpath/refuses-unstage-without-mount";
     /// NodeUnpublishVolume unpublishes the volume at all of its targets.
     UnpublishesAllTargets = "hostpath/unpublishes-all-targets";
@@ -216,7 +215,7 @@ defects! {
     TokensOfSecretsOnly = "hostpath/tokens-of-secrets-only";
     /// Keys of Kubernetes in `volume_context` are rejected, because CreateVolume has not returned them.
     RejectsKeysOfKubernetes = "hostpath/rejects-keys-of-kubernetes";
-    /// Of inline volumes, only the one that was published last can be unpublished.
+    /// Only the inline volume that was published last can be unpublished.
     RemembersLastInline = "hostpath/remembers-last-inline-volume";
     /// A driver that starts takes all mounts away.
     UnmountsAtStart = "hostpath/unmounts-at-start";
@@ -230,7 +229,7 @@ defects! {
     SnapshotFreezesWriter = "hostpath/snapshot-freezes-writer";
     /// CreateSnapshot leaves the file system of its source frozen for good.
     SnapshotLeavesFrozen = "hostpath/snapshot-leaves-source-frozen";
-    /// Of two snapshots that are taken at the same time, one leaves the file system of its source frozen.
+    /// One of two snapshots that are taken at the same time leaves the file system of its source frozen.
     OverlappingSnapshotsStayFrozen = "hostpath/overlapping-snapshots-stay-frozen";
     /// DeleteSnapshot makes all writes to the source of the snapshot fail.
     DeletedSnapshotBreaksSource = "hostpath/delete-snapshot-breaks-source";
@@ -265,7 +264,7 @@ defects! {
     /// Two snapshots of one volume put a barrier before its writers, and the first one to end lifts that of the second one, which then holds
     /// writes of several moments.
     OverlappingSnapshotLiftsBarrier = "hostpath/overlapping-snapshot-lifts-barrier";
-    /// Of two volumes whose snapshots are taken at the same time, one snapshot holds the other volume.
+    /// One of two snapshots that are taken at the same time holds the other's volume.
     OverlappingSnapshotsMixUp = "hostpath/overlapping-snapshots-mix-up-volumes";
     /// CreateSnapshot during an expansion makes writes to the volume fail.
     SnapshotBesideExpansionBreaks = "hostpath/snapshot-beside-expansion-breaks-writer";

@@ -24,7 +24,7 @@ pub enum BackendKind {
 impl BackendKind {
     /// All of them. If several fit a request, the first one is used.
     pub(crate) const ALL: [BackendKind; 3] = [BackendKind::Directory, BackendKind::Image, BackendKind::Block];
-    /// Those that the `backend` parameter may name. Block volumes are chosen by the access type instead.
+    /// The back ends that the `backend` parameter may name. Block volumes are chosen by the access type instead.
     pub(crate) const OF_FILE_SYSTEMS: [BackendKind; 2] = [BackendKind::Directory, BackendKind::Image];
 
     /// The name in records and in messages.

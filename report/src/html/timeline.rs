@@ -82,7 +82,7 @@ fn answer(call: &CallEntry) -> String {
     }
 }
 
-/// What the picture shows, in words.
+/// Describes the picture in words.
 fn label(rows: &[Vec<&CallSpan>]) -> String {
     let each = |row: &Vec<&CallSpan>| match row[..] {
         [span] => {

@@ -1,6 +1,6 @@
 //! The test patterns of each suite under upstream's names: the ways to get a volume.
 //!
-//! Those that a definition file cannot reach are left out: volumes written into the pod for a plugin of Kubernetes' own,
+//! Patterns that a definition file cannot select are left out: volumes written into the pod for a plugin of Kubernetes' own,
 //! and PersistentVolumes that a test would have to know how to make.
 
 use crate::cluster::{ReclaimPolicy, VolumeBindingMode, VolumeMode};

@@ -32,7 +32,7 @@ pub struct Case {
     requirement: String,
     /// The violation, as one sentence.
     message: String,
-    /// What a right driver does.
+    /// The behaviour of a correct driver.
     expected: String,
     /// The behaviour of this driver.
     actual: String,

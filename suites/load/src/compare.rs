@@ -449,7 +449,8 @@ impl Metric {
         }
     }
 
-    /// The value of so many calls of each time, by its place among the times, in ascending order: microseconds, or calls for each second.
+    /// Computes the metric from a histogram, which is the number of calls for each of `times`, in ascending order. The result is in
+    /// microseconds, or in calls for each second.
     fn of_calls(
         self,
         mut calls: impl Iterator<Item = (usize, u64)> + Clone,

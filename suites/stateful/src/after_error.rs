@@ -29,7 +29,7 @@ const CHECKS: &[&Check] = &[
 ];
 
 check! {
-    /// Who has corrected a manifest asks again, for the same volume, and may not be turned away for what was wrong before.
+    /// A user who has corrected a manifest requests the same volume again. The mistake before must not make the driver reject that.
     RIGHT_CALL {
         id: "after-error/right-call-works",
         title: "after a call was rejected, the right call for the same object works",

@@ -1,7 +1,7 @@
 //! Makes a failing sequence as short and as plain as it can be and still fail: no call can go, not even two at once, and
 //! none can ask for less.
 //!
-//! Which calls are tried depends on nothing but the sequence and on what failed so far.
+//! The tried calls depend only on the sequence and on the failures so far.
 
 mod simplify;
 mod turn;

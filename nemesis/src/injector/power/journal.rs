@@ -360,7 +360,7 @@ impl Journal {
     }
 
     /// Loses the changes but for those that are kept, by their numbers from 0; of the last write that is kept only a half, on request.
-    /// What is left is durable.
+    /// Makes the remaining state durable.
     ///
     /// # Errors
     /// Something could not be undone.

@@ -24,7 +24,7 @@ defects! {
     IgnoresFailedResize = "plain/ignores-failed-resize";
     /// A copy that fails leaves the volume empty, and is taken for done.
     IgnoresFailedCopy = "plain/ignores-failed-copy";
-    /// What a copy that was killed has left is taken for the whole when the call is made again.
+    /// A repeated call takes the rest of an interrupted copy for the whole copy.
     TakesHalfACopyForAll = "plain/takes-half-a-copy-for-all";
     /// The file of a copy that failed stays, under a name of its own each time.
     LeavesTemporaryFiles = "plain/leaves-temporary-files";
@@ -36,7 +36,7 @@ defects! {
     LeaksLoopDevices = "plain/leaks-loop-devices";
     /// A loop device that cannot be detached is forgotten.
     IgnoresFailedDetach = "plain/ignores-failed-detach";
-    /// Where no loop device can be had, that of another volume is taken.
+    /// If no loop device is free, that of another volume is used.
     TakesFirstLoopDevice = "plain/takes-first-loop-device";
     /// A volume is noted as published before it is mounted, and that is believed when the call is made again.
     NotesPublishedTooEarly = "plain/notes-published-too-early";
@@ -72,7 +72,7 @@ defects! {
     SyncsNoContents = "plain/syncs-no-contents";
     /// The contents of the state are made durable, and its new name is not.
     SyncsNoDirectory = "plain/syncs-no-directory";
-    /// What was copied is not made durable.
+    /// Copied data are not made durable.
     SyncsNoCopy = "plain/syncs-no-copy";
     /// A connection to the storage that has broken is used for ever.
     KeepsDeadConnection = "plain/keeps-dead-connection";
@@ -90,7 +90,7 @@ defects! {
     GivesUpOnMount = "plain/gives-up-on-mount";
     /// That a volume is staged is noted on the disk, and believed after a reboot.
     RemembersMounts = "plain/remembers-mounts";
-    /// What is staged is emptied when the driver starts.
+    /// Staged volumes are emptied when the driver starts.
     CleansAtStart = "plain/cleans-at-start";
     /// The driver unmounts all volumes when it starts.
     UnmountsAtStart = "plain/unmounts-at-start";

@@ -13,7 +13,7 @@ use crate::sweep::Budget;
 /// Harmless options that can be observed, and options that disable the protection of the host.
 const SUFFIXES: [&str; 4] =
     [",noatime,suid,dev,exec", " -o noatime,suid,dev,exec", "\nnoatime", "%2Cnoatime%2Csuid%2Cdev%2Cexec"];
-/// It is only set if it was requested.
+/// A mount option that a file system only has if it was requested.
 const MARK: &str = "noatime";
 /// The options that protect the host, if the driver sets them.
 const GUARDS: [&str; 3] = ["nosuid", "nodev", "noexec"];

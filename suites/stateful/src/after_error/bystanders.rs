@@ -15,7 +15,8 @@ use crate::facts::{Change, Facts, Objects};
 const GIVEN_UP_MAX: Duration = Duration::from_millis(4);
 
 check! {
-    /// What is cleaned up behind a rejection must be its own: a workload that has done nothing wrong loses its volume otherwise.
+    /// A driver that cleans up after a rejection must remove only its own remains. Otherwise a workload that has done nothing wrong loses its
+    /// volume.
     pub(super) UNTOUCHED {
         id: "after-error/others-untouched",
         title: "calls that are rejected or given up leave other volumes and snapshots as they are",

@@ -86,9 +86,9 @@ pub enum Presence {
 #[derive(Clone, Debug)]
 pub struct CallContext {
     pub profile: Arc<DriverProfile>,
-    /// When the call was sent.
+    /// The time at which the call was sent.
     pub invoked: Time,
-    /// When it was answered; never, if it was not.
+    /// The time at which it was answered; the maximum if it was not.
     pub returned: Time,
     /// The existence of its source.
     pub source: Presence,

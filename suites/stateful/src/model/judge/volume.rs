@@ -376,7 +376,7 @@ fn attach(
     }
 }
 
-/// A volume for one node, which another node has.
+/// A volume that only one node may use, and that another node has already.
 fn elsewhere(life: &VolumeLife) -> Expectation {
     let expectation = must_be_refused(
         &req::CTRL_PUBLISH_027,
