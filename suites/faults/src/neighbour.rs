@@ -124,14 +124,21 @@ impl Neighbour {
         .into())
     }
 
-    /// The reason why a volume of another name cannot be made, now that nothing is broken any more; `None` if it can.
-    pub(crate) async fn is_refused_another(&self) -> Option<String> {
+    /// Tries to create a volume of another name, now that nothing is broken any more.
+    pub(crate) async fn try_another(&self) -> AnotherVolume {
         let cx = self.cx.scope();
         let made = cx.create_volume(cx.create_volume_request()).await;
-        let refused = refused(made.answer());
+        let result = match made.answer() {
+            Answer::Ok(_) => AnotherVolume::Created,
+            Answer::Refused(full) if matches!(full.code, Code::OutOfRange | Code::ResourceExhausted) => {
+                AnotherVolume::NoRoom(full.to_string())
+            }
+            Answer::Refused(refused) => AnotherVolume::Failed(refused.to_string()),
+            Answer::Unknown(why) => AnotherVolume::Failed(why.to_string()),
+        };
         // A volume that cannot be undone is reported with the others.
         let _ = cx.undo_best_effort().await;
-        refused.err()
+        result
     }
 
     /// Checks that calls are answered that need nothing of what is broken now. Returns a violation if they are not. If
@@ -162,6 +169,14 @@ impl Neighbour {
                 .actual(format!("none within {} s", ANSWERED_IN.as_secs()))
         })
     }
+}
+
+/// The result of creating a volume of another name.
+pub(crate) enum AnotherVolume {
+    Created,
+    /// The back end is full, which may have nothing to do with a fault: earlier volumes that could not be removed fill it.
+    NoRoom(String),
+    Failed(String),
 }
 
 /// Returns the end of a call as an error, unless it is OK.

@@ -20,7 +20,7 @@ use crate::case::Case;
 use crate::found;
 use crate::left::{self, Look, Places};
 use crate::life::{Life, Plan};
-use crate::neighbour::Neighbour;
+use crate::neighbour::{AnotherVolume, Neighbour};
 use crate::rules::{
     FAULT_CODE_001, FAULT_DONE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_OTHERS_001, FAULT_TIME_001,
 };
@@ -320,10 +320,7 @@ impl Bench<'_> {
                 Ok(true)
             }
             Err(why) => {
-                self.cx.note(format!(
-                    "after {}, the driver no longer starts, not even with an empty state: {why}",
-                    after(faults)
-                ));
+                self.cx.note(format!("after {}, the driver no longer starts: {why}", after(faults)));
                 Ok(false)
             }
         }
@@ -718,18 +715,19 @@ impl<'a> Trial<'a> {
         match life.is_kept(step, self.happened()).await {
             Err(gone @ Stop::Violation(_)) => gone,
             _ => {
-                let unhealed = Violation::new(what).of(&FAULT_HEAL_001).expected(expected);
-                unhealed.actual(self.with_others(last).await).into()
+                let actual = match self.bench.neighbour.try_another().await {
+                    AnotherVolume::Created => last,
+                    // The driver is stuck as a whole, and not with one volume.
+                    AnotherVolume::Failed(other) => {
+                        format!("{last}; CreateVolume of another name fails as well: {other}")
+                    }
+                    AnotherVolume::NoRoom(other) => {
+                        let why = "the back end has no room for another volume, which may have other reasons than a fault";
+                        return Stop::broken(format!("{what}: {last}; {why}: {other}"));
+                    }
+                };
+                Violation::new(what).of(&FAULT_HEAL_001).expected(expected).actual(actual).into()
             }
-        }
-    }
-
-    /// Adds to an answer that other volumes get an equal one, if they do: the driver is then stuck as a whole, and not
-    /// with one volume.
-    async fn with_others(&self, last: String) -> String {
-        match self.bench.neighbour.is_refused_another().await {
-            Some(other) => format!("{last}; CreateVolume of another name fails as well: {other}"),
-            None => last,
         }
     }
 
@@ -738,12 +736,12 @@ impl<'a> Trial<'a> {
         let Err(last) = self.converge(life, Step::Restore).await? else {
             return life.is_done(Step::Restore, &self.bench.plan).await;
         };
-        match self.bench.neighbour.is_refused_another().await {
-            None => {
+        match self.bench.neighbour.try_another().await {
+            AnotherVolume::Created => {
                 let unusable = format!("no volume can be made from the snapshot: {last}");
                 Err(found::not_done("CreateSnapshot", &unusable).into())
             }
-            Some(_) => Err(self.for_good(life, Step::Restore, last).await),
+            _ => Err(self.for_good(life, Step::Restore, last).await),
         }
     }
 
