@@ -122,7 +122,9 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
             life.torn.remove(&(node, None));
         }
         NodePublishVolume { node, target, usage, readonly, .. } => {
-            life.published.entry((node, target)).or_insert(Publication { usage, readonly });
+            let new = Publication { usage, readonly, is_doubtful: false };
+            let there = life.published.entry((node, target)).or_insert(new);
+            there.is_doubtful |= there.readonly != readonly;
         }
         NodeUnpublishVolume { node, target, .. } => {
             life.published.remove(&(node, target));

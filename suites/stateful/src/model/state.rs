@@ -117,6 +117,8 @@ pub struct Publication {
     pub usage: Usage,
     /// True if only for reading.
     pub readonly: bool,
+    /// True if the driver has also accepted the other value of `readonly`, so that either may hold.
+    pub is_doubtful: bool,
 }
 
 /// A snapshot that exists.

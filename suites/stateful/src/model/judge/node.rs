@@ -28,6 +28,11 @@ fn is_attached(life: &VolumeLife, node: Node, around: &CallContext) -> bool {
         || life.attached.get(&node).is_some_and(|attachment| !attachment.readonly)
 }
 
+/// Returns true if an orchestrator would give this path to a workload.
+pub(super) fn is_in_use(life: &VolumeLife, at: (Node, Target), around: &CallContext) -> bool {
+    is_staged(life, at.0, around) && life.published.contains_key(&at)
+}
+
 /// Returns true if the orchestrator has done the steps before publishing.
 fn is_staged(life: &VolumeLife, node: Node, around: &CallContext) -> bool {
     is_attached(life, node, around)
@@ -103,6 +108,10 @@ pub(super) fn publish(
     }
     match life.published.get(&at) {
         _ if life.is_torn(at.0, at.1) => anything(&req::NODE_PUBLISH_001, TORN),
+        Some(before) if before.is_doubtful => anything(
+            &req::NODE_PUBLISH_001,
+            "at a path where the driver has accepted both values of readonly",
+        ),
         Some(before) if before.usage != usage => {
             anything(&req::NODE_PUBLISH_001, "of a published volume with another volume_capability")
         }
@@ -184,6 +193,9 @@ pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Cal
     match life.published.get(&at) {
         _ if life.is_torn(at.0, at.1) => anything(&req::NODE_PUBLISH_001, TORN),
         None => anything(&req::NODE_PUBLISH_001, "where the volume is not published"),
+        Some(there) if there.is_doubtful => {
+            anything(&req::NODE_PUBLISH_034, "where the driver has accepted both values of readonly")
+        }
         Some(there) if there.usage.is_for_readers() => {
             anything(&req::NODE_PUBLISH_034, "where the volume is published in a mode for readers")
         }
@@ -206,7 +218,7 @@ pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Cal
 pub(super) fn read(held: Held<'_, VolumeLife>, at: (Node, Target), around: &CallContext) -> Expectation {
     match held {
         Held::Here(life) if life.is_torn(at.0, at.1) => anything(&req::NODE_PUBLISH_001, TORN),
-        Held::Here(life) if is_staged(life, at.0, around) && life.published.contains_key(&at) => {
+        Held::Here(life) if is_in_use(life, at, around) => {
             must(target_is_the_volume(life), "give a workload what was written")
         }
         _ => anything(&req::NODE_PUBLISH_001, "where the volume is not published"),

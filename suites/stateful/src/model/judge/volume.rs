@@ -122,6 +122,12 @@ pub(in crate::model) fn volume_said(
         (VolumeCall::ControllerExpandVolume { size, .. }, VolumeResponse::Grown(bytes, _)) => {
             grown(life, *size, *bytes)
         }
+        // A driver owes nothing at a path whose volume was not attached, staged and published before.
+        (VolumeCall::Read { node, target, .. }, VolumeResponse::Read(..))
+            if !node::is_in_use(life, (*node, *target), around) =>
+        {
+            Finding::Fits
+        }
         (VolumeCall::Read { node, target, .. }, VolumeResponse::Read(found, device_bytes)) => {
             let finding = match device_bytes {
                 Some(0) => node::gone(),
