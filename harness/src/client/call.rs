@@ -131,7 +131,7 @@ fn formed(received: Received, form: Form) -> Result<Received, Status> {
     match received.messages.iter().try_for_each(|bytes| form(bytes)) {
         Ok(()) => Ok(received),
         // gRPC's libraries report a message that cannot be decoded with this code.
-        Err(error) => Err(Status::internal(error.to_string())),
+        Err(error) => Err(Status::internal(format!("the answer cannot be decoded: {error}"))),
     }
 }
 

@@ -770,7 +770,11 @@ impl Target {
     pub async fn start_afresh(&self, check: &str) -> Result<Aside, String> {
         let driver = self.driver().filter(|driver| driver.is_started_here());
         let driver = driver.ok_or("the run does not start it")?;
-        let dir = self.config.state_dir.as_ref().ok_or("--state-dir does not say what it keeps")?;
+        let dir = self
+            .config
+            .state_dir
+            .as_ref()
+            .ok_or("--state-dir does not name its directory, so it cannot be given an empty one")?;
         if self.ownership() != Ownership::Everything {
             return Err("the driver may have had volumes before this run".to_owned());
         }

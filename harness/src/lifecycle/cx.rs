@@ -356,6 +356,11 @@ impl Cx {
         self.shared.ledger.settle(resource, self.session.node());
     }
 
+    /// Returns true if a resource is in the ledger, and known to be there.
+    pub(super) fn has(&self, resource: &Resource) -> bool {
+        self.shared.ledger.has(resource, self.session.node())
+    }
+
     /// Enters a resource in the ledger that may be there.
     pub(crate) fn may_own(&self, resource: Resource) {
         drop(self.shared.ledger.claim(resource, &self.session, self.scope));

@@ -194,6 +194,11 @@ impl Ledger {
         }
     }
 
+    /// Returns true if a resource is known to be there.
+    pub(crate) fn has(&self, resource: &Resource, node: usize) -> bool {
+        self.lock().find(&key(resource, node)).is_some_and(|entry| entry.exists == Exists::Yes)
+    }
+
     /// Marks a resource as gone. A call under way may make it again.
     pub(crate) fn settle(&self, resource: &Resource, node: usize) {
         let mut inner = self.lock();

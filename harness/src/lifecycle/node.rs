@@ -297,13 +297,18 @@ impl Cx {
     ) -> Reply<v1::NodePublishVolumeResponse> {
         let target = self.target();
         let under_way = target.read_back.begin(self.node(), &request.volume_id);
+        let staging = Resource::Staging {
+            volume_id: request.volume_id.clone(),
+            path: request.staging_target_path.clone(),
+        };
+        let is_staged = self.has(&staging);
         let reply = self.making(resource, self.call(request.clone()).once()).await;
         // A request with an access type that the volume was not made for is left to the check that makes it.
         if matches!(reply.answer(), Answer::Ok(_))
             && read_back::is_for(self.access(), &request)
             && target.node(self.node()).sees_files().await
         {
-            target.read_back.published(&under_way, &request, self.label());
+            target.read_back.published(&under_way, &request, is_staged, self.label());
         }
         if !matches!(reply.answer(), Answer::Unknown(_)) {
             target.read_back.end(under_way);

@@ -44,7 +44,8 @@ impl Rules {
     fn repeat_command(&self, label: &str, outcome: &Outcome) -> String {
         let violation = outcome.violation();
         let others = violation.map_or(&[][..], |violation| &violation.along_with);
-        let labels: Vec<&str> = others.iter().map(String::as_str).chain([label]).collect();
+        let others = others.iter().map(String::as_str).filter(|other| *other != label);
+        let labels: Vec<&str> = others.chain([label]).collect();
         (self.repeat)(&labels.join(","), violation.and_then(|violation| violation.injected.as_deref()))
     }
 }

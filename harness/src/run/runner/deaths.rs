@@ -9,7 +9,7 @@ use crate::checks::planned::Planned;
 use crate::client::record::CallLog;
 use crate::driver::{Away, Driver};
 use crate::results::events::Event;
-use crate::results::outcome::{CheckReport, Crash, Outcome};
+use crate::results::outcome::{CheckReport, Crash, Halt, Outcome};
 use crate::run::run_check::Done;
 use crate::text::shorten::shortened;
 use crate::verdict::crash;
@@ -58,11 +58,13 @@ impl Runner<'_> {
             self.dispatcher.remember_left_behind(&done.report);
             reports.push(self.run_alone(done.report.planned).await);
         }
+        // A check that was stopped has not shown that it does not crash the driver.
+        let was_stopped = *self.stop.borrow() != Halt::None;
         if self.dispatcher.summary.crashes.len() == crashes
             && !reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)))
             && let Some(report) = reports.first_mut()
         {
-            self.rules.judge.accuse(report, crash::killed_by_one_of(&under_way, true));
+            self.rules.judge.accuse(report, crash::killed_by_one_of(&under_way, !was_stopped));
         }
         reports.into_iter().for_each(|report| self.dispatcher.finish(report));
     }
