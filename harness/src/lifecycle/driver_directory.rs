@@ -55,15 +55,23 @@ async fn find(cx: &Cx) -> CheckResult<Option<PathBuf>> {
         candidates
             .extend(process.filter(|one| *one != std::process::id()).map(of_process).unwrap_or_default());
     }
-    if NODE.unmet(cx.target(), cx.access()).is_none() {
-        candidates.extend(behind_a_volume(cx).await.unwrap_or_default());
-    }
+    let of_volumes = match NODE.unmet(cx.target(), cx.access()) {
+        None => behind_a_volume(cx).await.unwrap_or_default(),
+        Some(_) => BTreeSet::new(),
+    };
+    candidates.extend(of_volumes.iter().cloned());
     let nodes = cx.target().nodes().iter().map(|node| node.paths());
     let of_tests: Vec<&Path> = nodes.flat_map(Paths::roots).collect();
-    candidates.retain(|dir| {
-        !of_tests.iter().any(|own| own.starts_with(dir) || dir.starts_with(own))
-            && inodes_below(dir).len() < ENTRIES_MAX
-    });
+    candidates.retain(|dir| !of_tests.iter().any(|own| own.starts_with(dir) || dir.starts_with(own)));
+    let is_small = |dir: &PathBuf| inodes_below(dir).len() < ENTRIES_MAX;
+    if let Some(large) = candidates.intersection(&of_volumes).find(|dir| !is_small(dir)) {
+        cx.note(format!(
+            "the driver keeps volumes in {}, which has more than {ENTRIES_MAX} files, so this run does not see which files it leaves there; \
+             begin with an empty back end",
+            large.display()
+        ));
+    }
+    candidates.retain(is_small);
     let mut seen: Vec<Candidate> = candidates.into_iter().map(Candidate::new).collect();
     if seen.is_empty() {
         return Ok(None);

@@ -208,12 +208,16 @@ impl Usage {
         if !directory.is_dir() {
             return;
         }
-        self.add(Resource::Entries, 0);
-        self.add(Resource::Storage, 0);
-        each_entry(directory, |_, found| {
-            self.add(Resource::Entries, 1);
-            self.add(Resource::Storage, found.blocks() * BLOCK_BYTES);
+        let (mut entries, mut bytes) = (0, 0);
+        let is_complete = each_entry(directory, |_, found| {
+            entries += 1;
+            bytes += found.blocks() * BLOCK_BYTES;
         });
+        // A part of a directory shows no growth.
+        if is_complete {
+            self.add(Resource::Entries, entries);
+            self.add(Resource::Storage, bytes);
+        }
     }
 }
 
@@ -234,13 +238,13 @@ pub fn connections_to_others(process: u32) -> u64 {
     links.filter(|link| established.contains(&*link.to_string_lossy())).count() as u64
 }
 
-/// Files and directories below a directory, but for what is mounted there.
-pub fn entries_below(directory: &Path) -> BTreeSet<PathBuf> {
+/// Files and directories below a directory, without those in mounts; `None` if there are more than 200,000.
+pub fn entries_below(directory: &Path) -> Option<BTreeSet<PathBuf>> {
     let mut entries = BTreeSet::new();
-    each_entry(directory, |path, _| {
+    let is_complete = each_entry(directory, |path, _| {
         entries.insert(path);
     });
-    entries
+    is_complete.then_some(entries)
 }
 
 /// Files and directories below a directory with their inodes, by which a file that replaces another one differs from it.
@@ -252,15 +256,19 @@ pub(crate) fn inodes_below(directory: &Path) -> BTreeSet<(PathBuf, u64)> {
     inodes
 }
 
-fn each_entry(directory: &Path, mut look: impl FnMut(PathBuf, &Metadata)) {
-    let Ok(device) = fs::metadata(directory).map(|found| found.dev()) else { return };
+/// Visits files and directories below a directory, without those in mounts. Returns false if there are too many.
+fn each_entry(directory: &Path, mut look: impl FnMut(PathBuf, &Metadata)) -> bool {
+    let Ok(device) = fs::metadata(directory).map(|found| found.dev()) else { return true };
     let mut entries = 0;
     let mut open = vec![directory.to_owned()];
     while let Some(directory) = open.pop() {
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             let Ok(found) = entry.metadata() else { continue };
-            if entries == ENTRIES_MAX || found.dev() != device {
+            if found.dev() != device {
                 continue;
+            }
+            if entries == ENTRIES_MAX {
+                return false;
             }
             entries += 1;
             if found.is_dir() {
@@ -269,6 +277,7 @@ fn each_entry(directory: &Path, mut look: impl FnMut(PathBuf, &Metadata)) {
             look(entry.path(), &found);
         }
     }
+    true
 }
 
 #[derive(Debug)]

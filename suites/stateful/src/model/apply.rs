@@ -124,7 +124,7 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
         NodePublishVolume { node, target, usage, readonly, .. } => {
             let new = Publication { usage, readonly, is_doubtful: false };
             let there = life.published.entry((node, target)).or_insert(new);
-            there.is_doubtful |= there.readonly != readonly;
+            there.is_doubtful |= there.readonly != readonly && !usage.is_for_readers();
         }
         NodeUnpublishVolume { node, target, .. } => {
             life.published.remove(&(node, target));

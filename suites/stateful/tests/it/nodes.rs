@@ -153,6 +153,36 @@ fn what_is_published_readonly_cannot_be_written_to() {
     story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
 }
 
+/// The fault is the second call, which has to be rejected. It is judged alone, whichever of the two then holds.
+#[test]
+fn after_both_values_of_readonly_writes_may_fail_or_not() {
+    for [first, second] in [[false, true], [true, false]] {
+        let mut story = staged();
+        story.done([readonly(first, WRITER)]);
+        assert_eq!(story.take(readonly(second, WRITER), ok()).remarks.len(), 1);
+        story.judges(write(0, 1), [(ok(), "fits"), (no(Code::PermissionDenied), "fits")]);
+        story.judges(readonly(first, WRITER), [(ok(), "fits"), (no(Code::AlreadyExists), "fits")]);
+        story.done([VolumeCall::NodeUnpublishVolume { volume: v(1), node: N1, target: T1 }]);
+        story.done([readonly(true, WRITER)]);
+        story.judges(write(0, 1), [(ok(), "NODE-PUBLISH-034")]);
+    }
+}
+
+/// An orchestrator stages a volume before it publishes it, so that no workload ever reads from this path.
+#[test]
+fn a_path_of_a_volume_that_is_not_staged_may_be_empty() {
+    let mut story = published();
+    story.done([
+        write(0, 1),
+        VolumeCall::NodeUnpublishVolume { volume: v(1), node: N1, target: T1 },
+        VolumeCall::NodeUnstageVolume { volume: v(1), node: N1 },
+    ]);
+    story.done([publish(v(1), N1, T1)]);
+    story.judges(read(v(1)), [(found(&[(0, 1)]), "fits"), (found(&[]), "fits")]);
+    story.done([stage(v(1), N1)]);
+    story.judges(read(v(1)), [(found(&[(0, 1)]), "fits"), (found(&[]), "NODE-PUBLISH-027")]);
+}
+
 /// A copy may be as large as the snapshot that it was made from, and all of that in use.
 #[test]
 fn a_small_file_system_may_be_full() {
