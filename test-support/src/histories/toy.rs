@@ -41,8 +41,6 @@ pub enum Trait {
     DeletesNothing,
     /// ControllerPublishVolume succeeds for a deleted volume.
     AttachesWhatIsGone,
-    /// NodePublishVolume forgets that a path is read-only.
-    ForgetsReadonly,
     /// Written data is lost.
     LosesWrites,
     /// A copy is empty.
@@ -71,11 +69,10 @@ impl Trait {
         Trait::UnknownIsNotFound,
     ];
     /// The behaviours that the specification forbids.
-    pub const MISTAKES: [Trait; 10] = [
+    pub const MISTAKES: [Trait; 9] = [
         Trait::ForgetsNames,
         Trait::DeletesNothing,
         Trait::AttachesWhatIsGone,
-        Trait::ForgetsReadonly,
         Trait::LosesWrites,
         Trait::CopiesAreEmpty,
         Trait::DetachesEverywhere,
@@ -284,10 +281,9 @@ impl Toy {
 
     fn publish(&mut self, volume: Id, at: (Node, Target), usage: Usage, readonly: bool) -> Reply {
         let many = self.is(Trait::SecondPathsAllowed) || usage.is_for_many_workloads();
-        let forgets = self.is(Trait::ForgetsReadonly);
         let disk = self.disk(volume)?;
         match disk.published.get(&at) {
-            Some(now) if *now != readonly && !forgets => return Err(Code::AlreadyExists),
+            Some(now) if *now != readonly => return Err(Code::AlreadyExists),
             None if !many && disk.published.keys().any(|(node, _)| *node == at.0) => {
                 return Err(Code::FailedPrecondition);
             }
