@@ -84,7 +84,7 @@ pub(crate) fn stamp(volume: &str) -> Stamp {
     Stamp { run: workload::new_run(), volume: volume.to_owned(), number: 1 }
 }
 
-/// A volume holds what was written to it; `what` says of which one that is, for people.
+/// Checks that a volume has the content that was written to it. `what` describes the volume in messages.
 ///
 /// # Errors
 /// A violation if it does not.

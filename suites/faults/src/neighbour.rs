@@ -98,7 +98,7 @@ impl Neighbour {
         self.holds().await
     }
 
-    /// Checks that it is in a list that is given while something is broken: a caller takes a missing volume for gone.
+    /// Checks that the other volume is listed while something is broken: a caller would take a missing volume for deleted.
     ///
     /// # Errors
     /// A violation if it is not.

@@ -244,7 +244,8 @@ fn reports_max(cx: &Cx) -> usize {
     if effort.budget_ms.is_some() { usize::MAX } else { effort.faults as usize * 2 }
 }
 
-/// An order by the seed, in which no call and no place comes again before all others have come, and what takes long comes last.
+/// Puts the faults into an order that depends on the seed. Each call and each place has its turn before any has a second one, and slow faults
+/// come last.
 fn in_random_order(cx: &Cx, injector: &dyn Injector, faults: &mut [Fault]) {
     cx.rng().shuffle(faults);
     let mut times = BTreeMap::<(&str, String), u32>::new();
@@ -501,9 +502,9 @@ impl Tries<'_, '_> {
         is_wrong
     }
 
-    /// Leads lives again whose faults have led to something together, and none of them alone: either it takes several of them, or it does not
-    /// come again. If nothing can be tried any more, the last fault is held responsible, unconfirmed; for what shows only at the end of a life,
-    /// all of its faults.
+    /// Repeats the lives in which several faults together have led to a finding, and none of them alone. The finding either needs several faults,
+    /// or does not come again. If no life can be repeated any more, the last fault is blamed without confirmation, or all faults of the life for a
+    /// finding that only shows at its end.
     async fn resolve(&mut self) -> CheckResult {
         let (cx, injector) = (self.bench.cx, self.injector);
         for Unresolved { finding, faults } in

@@ -55,8 +55,8 @@ pub fn of_restart(stop: Stop) -> Stop {
     }
 }
 
-/// The middle of a call, found from a call of the kind that was not disturbed: how many changes of files and mounts the driver makes in it,
-/// or how long it takes where they cannot be watched.
+/// The middle of a call, which an undisturbed call of its kind has shown: half of the changes that the driver makes to files and mounts in it,
+/// or half of its duration if the changes cannot be watched.
 pub(crate) struct HalfWay<'a> {
     watched: Option<WatchedDriver<'a>>,
     /// The change before which the driver is killed, counted from 1.

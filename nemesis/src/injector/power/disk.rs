@@ -19,7 +19,7 @@ use super::serve::Served;
 use super::store::Store;
 use super::way::Way;
 
-/// Through which the kernel asks.
+/// The device through which the kernel sends its requests.
 const DEVICE: &str = "/dev/fuse";
 
 #[derive(Debug)]

@@ -122,7 +122,7 @@ impl Change {
         Ok(self)
     }
 
-    /// Does it once more, on what is there now; what it takes to undo it then.
+    /// Repeats the change on the present tree. Returns the change that undoes it.
     fn redo(&self, tree: &mut Tree, share: Share) -> io::Result<Change> {
         Ok(match self {
             Change::Write { node, at, new, .. } => {

@@ -31,13 +31,13 @@ pub struct Machine<'a> {
     mounts: Vec<PathBuf>,
     /// The driver keeps its files in it.
     pub(super) directory: PathBuf,
-    /// The rule that a driver breaks which says why it does not start.
+    /// The rule that is broken by a driver that does not start and gives a reason.
     starts: &'static Requirement,
 }
 
 impl<'a> Machine<'a> {
-    /// The machine of a driver that was seen to keep its files in `own`, unless the user names another directory. The tests have volumes
-    /// mounted below `mounts`. A driver that says why it does not start after a loss of power breaks `starts`.
+    /// The machine of a driver whose files were found in `own`; a directory that the user names has precedence. The tests mount volumes below
+    /// `mounts`. `starts` is the rule that is broken by a driver that does not start after a loss of power and gives a reason.
     ///
     /// # Errors
     /// Skip if there is no such directory, or if no disk can be laid over it.

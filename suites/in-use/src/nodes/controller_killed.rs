@@ -102,8 +102,8 @@ check! {
     async |cx| { killed_in(cx, ATTACH).await }
 }
 
-/// Makes a call about another volume, undisturbed, and then about the volume, during which the driver is killed, until it is done, as its caller
-/// does.
+/// Makes a call about another volume without a disturbance. Then it makes the call about the volume, kills the driver during that, and repeats the
+/// call until it is done, as a sidecar does.
 ///
 /// # Errors
 /// A violation of the rule if that does not come; skip if the driver rejects the call that is not disturbed.

@@ -1,4 +1,4 @@
-//! A sequence, written down as an orchestrator and its workloads go about it. What the driver does not advertise is left out.
+//! Builds a sequence step by step, as an orchestrator and its workloads would make it. Steps without their capability are left out.
 
 use csi_harness::prelude::*;
 use csi_ops::operation::Operation;

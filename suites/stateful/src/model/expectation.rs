@@ -1,4 +1,4 @@
-//! The closed list of answers that a driver may give to a call, and what is wrong with any other.
+//! The closed list of answers that a driver may give to a call, and the rule that any other answer breaks.
 
 use std::collections::BTreeMap;
 use std::fmt;

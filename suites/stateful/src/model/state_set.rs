@@ -656,7 +656,7 @@ fn judged<O: Object>(state: &O, Operation { call, answer, around }: &Operation<O
     }
 }
 
-/// The state if the call takes effect although that is not known; what was said then, if anything was.
+/// The state after a call whose effect is unknown, if it did take effect. The answer is the one that was given then, if there was one.
 fn as_done<O: Object>(mut state: O, step: &Operation<O>) -> Option<O> {
     let Operation { call, answer, around } = step;
     match answer {
