@@ -60,21 +60,23 @@ fn read_only_loops_in(devices: &Path) -> BTreeSet<String> {
 pub(crate) fn describe_read_only_loops(left: &BTreeSet<String>) -> String {
     let left = left.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
     format!(
-        "loop devices that are free and still read-only: {left}. An earlier run or driver has set that (BLKROSET), and a driver that gets one of \
-         them cannot format it (\"Operation not permitted\"). To clear it: blockdev --setrw {left}"
+        "loop devices that are free and read-only: {left}. If a driver has set that (BLKROSET), the next one that gets the device cannot \
+         format it (\"Operation not permitted\"); blockdev --setrw {left} clears it. If the device was only attached for reading, its next \
+         use does"
     )
 }
 
 /// Makes free loop devices writable again that were not read-only before. Says which ones those are, but not who left them so: all programs
 /// on a machine take their devices from one pool.
 pub(crate) fn clear_read_only_loops(before: &BTreeSet<String>) -> Option<String> {
-    let is_cleared = |device: &String| {
+    let left: BTreeSet<String> = read_only_loops().difference(before).cloned().collect();
+    for device in &left {
         let mut command = Command::new("blockdev");
-        command.args(["--setrw", device]).stdin(Stdio::null());
-        command.output().is_ok_and(|output| output.status.success())
-    };
-    let cleared: Vec<String> =
-        read_only_loops().difference(before).filter(|one| is_cleared(one)).cloned().collect();
+        // A failure shows below.
+        let _ = command.args(["--setrw", device]).stdin(Stdio::null()).output();
+    }
+    // A device that was attached for reading only shows the flag until it is attached again, which does no harm.
+    let cleared: Vec<String> = left.difference(&read_only_loops()).cloned().collect();
     (!cleared.is_empty()).then(|| {
         format!(
             "free loop devices that this run or another program has left read-only (BLKROSET), and that were made writable again: {}",
