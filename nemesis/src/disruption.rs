@@ -1,11 +1,7 @@
-//! Disruptions of a driver, or of a call under way: a file for each kind, and one list of them. Sequences, the load of
-//! `restart`, stored cases and `csi-sanity replay` use it.
+//! Disruptions of a driver, or of a call under way, and one list of them. Sequences, the load of `restart`, stored cases and
+//! `csi-sanity replay` use it.
 
-mod disconnected;
-mod given_up;
-mod killed;
 mod started_twice;
-mod stopped;
 mod stored;
 
 use std::fmt;
@@ -13,16 +9,71 @@ use std::time::Duration;
 
 use csi_harness::prelude::*;
 
-pub use disconnected::DISCONNECTED;
-pub use given_up::GIVEN_UP;
-pub use killed::KILLED;
+use crate::restart::{bring_back, driver, failed};
+
 pub use started_twice::STARTED_TWICE;
 pub use started_twice::{look_for_one, start_twice};
-pub use stopped::STOPPED;
 pub use stored::of_entries;
 
 /// Every kind there is.
 pub static ALL: [&Disruption; 5] = [&GIVEN_UP, &DISCONNECTED, &KILLED, &STOPPED, &STARTED_TWICE];
+
+/// The call is given up by its caller, which does not wait for the answer.
+pub static GIVEN_UP: Disruption = Disruption {
+    name: "given-up",
+    description: "to be given up",
+    participle: "given up",
+    hits: Hits::Call,
+    share_under_load: 0,
+    inject: |cx| {
+        Box::pin(async {
+            cx.let_go();
+            Ok(())
+        })
+    },
+    heal: nothing,
+};
+
+/// The connections to the driver break, as when a sidecar dies; others take their place.
+pub static DISCONNECTED: Disruption = Disruption {
+    name: "broken",
+    description: "its connection to be broken",
+    participle: "cut off",
+    hits: Hits::Connections,
+    share_under_load: 0,
+    inject: |cx| {
+        Box::pin(async {
+            cx.break_connections().await;
+            Ok(())
+        })
+    },
+    heal: nothing,
+};
+
+/// The driver is killed, as by the kernel when it takes too much memory, and started again.
+pub static KILLED: Disruption = Disruption {
+    name: "killed",
+    description: "the driver killed and started",
+    participle: "killed",
+    hits: Hits::Driver,
+    share_under_load: 3,
+    inject: |cx| Box::pin(async { driver(cx)?.kill().await.map(drop).map_err(failed) }),
+    heal: |cx| Box::pin(bring_back(cx, "killed")),
+};
+
+/// The time in which a driver has to stop.
+pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// The driver is asked to stop, as by an update or an eviction, and started again.
+pub static STOPPED: Disruption = Disruption {
+    name: "stopped",
+    description: "the driver told to stop and started",
+    participle: "told to stop",
+    hits: Hits::Driver,
+    share_under_load: 1,
+    inject: |cx| Box::pin(async { driver(cx)?.stop(STOP_GRACE).await.map(drop).map_err(failed) }),
+    heal: |cx| Box::pin(bring_back(cx, "told to stop")),
+};
 
 /// A kind of disruption.
 pub struct Disruption {

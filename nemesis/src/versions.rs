@@ -5,12 +5,10 @@ use std::time::Duration;
 use csi_harness::driver::{CallFault, Driver, Left, Meant, Supervisor, Version};
 use csi_harness::prelude::*;
 
-use crate::disruption::start_twice;
+use crate::disruption::{STOP_GRACE, start_twice};
 use crate::restart::{bring_back, driver, failed};
 use crate::watched_driver::WatchedDriver;
 
-/// The time in which a version has to stop before the other one is started.
-const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Limits how often a version is killed while it starts.
 const KILLS_MAX: u32 = 12;
 

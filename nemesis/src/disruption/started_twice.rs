@@ -6,8 +6,7 @@ use std::time::Duration;
 use csi_harness::driver::{Driver, Left};
 use csi_harness::prelude::*;
 
-use super::stopped::STOP_GRACE;
-use super::{Disruption, Hits, KILLED, nothing};
+use super::{Disruption, Hits, KILLED, STOP_GRACE, nothing};
 use crate::restart::{driver, failed};
 
 /// The time in which a second driver has to find that it is not alone, and then to serve all connections: twice as long
