@@ -114,17 +114,26 @@ impl HostpathDriver {
         HostpathDriver { driver, shared: Arc::clone(&self.shared) }
     }
 
-    /// The metrics in the text format of Prometheus; empty where the state cannot be read.
+    /// The metrics in the text format of Prometheus. If the state cannot be read, they have the last numbers of volumes and snapshots.
     pub async fn metrics_text(self) -> String {
-        let text = tokio::task::spawn_blocking(move || -> Result<String, DriverError> {
-            let (view, metrics) = (self.driver.store.view()?, &self.shared.metrics);
-            metrics.volumes.set(view.volume_count()?);
-            metrics.snapshots.set(view.snapshot_count()?);
-            metrics.volumes_bytes.set(self.driver.ledger.volumes_bytes());
-            metrics.ready.set(u64::from(*self.shared.ready.borrow()));
-            Ok(metrics.text())
+        let text = tokio::task::spawn_blocking(move || {
+            if let Err(error) = self.measure() {
+                tracing::warn!(%error, "the state cannot be read for the metrics");
+            }
+            self.shared.metrics.text()
         });
-        text.await.ok().and_then(Result::ok).unwrap_or_default()
+        text.await.unwrap_or_default()
+    }
+
+    /// Enters the present values in the metrics.
+    fn measure(&self) -> Result<(), DriverError> {
+        let metrics = &self.shared.metrics;
+        metrics.ready.set(u64::from(*self.shared.ready.borrow()));
+        metrics.volumes_bytes.set(self.driver.ledger.volumes_bytes());
+        let view = self.driver.store.view()?;
+        metrics.volumes.set(view.volume_count()?);
+        metrics.snapshots.set(view.snapshot_count()?);
+        Ok(())
     }
 
     /// Runs a handler on a thread that may block, after the driver is ready.
