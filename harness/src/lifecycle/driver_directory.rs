@@ -63,15 +63,15 @@ async fn find(cx: &Cx) -> CheckResult<Option<PathBuf>> {
     let nodes = cx.target().nodes().iter().map(|node| node.paths());
     let of_tests: Vec<&Path> = nodes.flat_map(Paths::roots).collect();
     candidates.retain(|dir| !of_tests.iter().any(|own| own.starts_with(dir) || dir.starts_with(own)));
-    let is_small = |dir: &PathBuf| inodes_below(dir).len() < ENTRIES_MAX;
-    if let Some(large) = candidates.intersection(&of_volumes).find(|dir| !is_small(dir)) {
+    let (candidates, too_large): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
+        candidates.into_iter().partition(|dir| inodes_below(dir).len() < ENTRIES_MAX);
+    if let Some(large) = too_large.intersection(&of_volumes).next() {
         cx.note(format!(
             "the driver keeps volumes in {}, which has more than {ENTRIES_MAX} files, so this run does not see which files it leaves there; \
              begin with an empty back end",
             large.display()
         ));
     }
-    candidates.retain(is_small);
     let mut seen: Vec<Candidate> = candidates.into_iter().map(Candidate::new).collect();
     if seen.is_empty() {
         return Ok(None);

@@ -178,13 +178,17 @@ pub async fn play(
             }
         }
         let gives = call.makes().and_then(|_| made.answer.id_given());
-        let answer = made.came.to_string();
         sequence.steps.push(CaseStep { how: *how, ..step(0, call.clone(), expected, made) });
         sequence.links.push(ExecutedStep { doing, gives, is_early: false, changes });
         // The model sees only codes. The words of a driver explain its rejection, and show whether this machine is to blame.
         let explained = |breach: Breach| match breach.code {
-            Some(code) if answer.starts_with(code_name(code)) => Breach { actual: answer.clone(), ..breach },
-            _ => breach,
+            Some(code) => match sequence.steps.last() {
+                Some(step) if step.came.code == code_name(code) => {
+                    Breach { actual: step.came.to_string(), ..breach }
+                }
+                _ => breach,
+            },
+            None => breach,
         };
         sequence.remarks.extend(taken.remarks.into_iter().map(explained));
         if let Some(Impossible::Wrong(breach)) = taken.stop {

@@ -46,11 +46,7 @@ check! {
         }
         let is_alone = cx.target().ownership() != Ownership::WhatIsNamed;
         let counts = counts_capacity(cx).await?;
-        if let Some(dir) = cx.driver_directory().await
-            && entries_below(&dir).is_none()
-        {
-            cx.note(format!("{} has too many files to see which ones the driver leaves there", dir.display()));
-        }
+        let mut directory = cx.driver_directory().await;
         let mut rng = cx.rng();
         'cycles: for cycle in cycles(cx) {
             let scope = cx.scope();
@@ -64,6 +60,11 @@ check! {
                 };
             }
             let before = Holdings::take(&scope, counts).await?;
+            if before.files.is_none()
+                && let Some(dir) = directory.take()
+            {
+                cx.note(format!("{} has too many files to see which ones the driver leaves there", dir.display()));
+            }
             for _ in 0..ROUNDS {
                 cycle.round(&scope, &mut scene, &mut rng).await?;
             }
