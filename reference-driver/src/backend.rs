@@ -219,10 +219,6 @@ pub(crate) fn check_fit(driver: &Driver, volume: &Volume, capability: &Capabilit
     }
 }
 
-fn all() -> impl Iterator<Item = BackendKind> {
-    BackendKind::ALL.into_iter()
-}
-
 /// Chooses the back end of a volume without a source. In this order: the back end of the access type, the one that
 /// the parameters name, one that can format if a capability names a file system other than the host's, and the
 /// default.
@@ -235,7 +231,8 @@ pub(crate) fn choose(
         let mut named = capabilities.iter().map(Capability::fs_type);
         named.any(|fs_type| fs_type != driver.host_fs_type && backend.get().formats(fs_type))
     };
-    let formatting = || all().find(|backend| driver.privileged && formats_foreign(backend));
+    let formatting =
+        || BackendKind::ALL.into_iter().find(|backend| driver.privileged && formats_foreign(backend));
     of_access(capabilities).or(asked).or_else(formatting).unwrap_or(driver.config.backend)
 }
 
@@ -253,9 +250,10 @@ pub(crate) fn choose_for_copy(
             let reason = format!("a {} volume cannot come from a {}", asked.name(), origin.name());
             Err(DriverError::invalid("volume_content_source", reason))
         }
-        None if origin.get().is_block() => {
-            Ok(all().find(|backend| !backend.get().is_block() && fits(backend)).unwrap_or(origin))
-        }
+        None if origin.get().is_block() => Ok(BackendKind::ALL
+            .into_iter()
+            .find(|backend| !backend.get().is_block() && fits(backend))
+            .unwrap_or(origin)),
         None => Ok(origin),
     }
 }
@@ -263,7 +261,7 @@ pub(crate) fn choose_for_copy(
 /// The back end that the access type requires, if it requires one.
 fn of_access(capabilities: &[Capability]) -> Option<BackendKind> {
     let wants_block = capabilities.iter().any(Capability::is_block);
-    all().find(|backend| wants_block && backend.get().is_block())
+    BackendKind::ALL.into_iter().find(|backend| wants_block && backend.get().is_block())
 }
 
 /// The reason why volumes of a back end cannot be used with all of these capabilities; `None` if they can.
@@ -289,7 +287,7 @@ mod tests {
 
     #[test]
     fn records_have_a_back_end_by_its_name() {
-        for backend in all() {
+        for backend in BackendKind::ALL {
             let text = serde_json::to_string(&backend).unwrap();
             assert_eq!(text, format!("{:?}", backend.name()));
         }

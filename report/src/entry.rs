@@ -379,7 +379,7 @@ pub struct Status {
     pub message: String,
 }
 
-/// Something that may have stayed behind: what a check could not undo, what a call may have made whose answer nobody knows, or
+/// Something that may have stayed behind: what a check could not undo, what a call without an answer may have made, or
 /// what is new on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftBehindEntry {

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::commands::CommandPath;
 use super::mount_calls::MountCall;
-use super::other_process::{goes_on, started_ticks};
+use super::other_process::{is_group_alive, started_ticks};
 use super::syscalls::Supervisor;
 use super::{DriverError, DriverLog, Frozen, Left, Version};
 
@@ -69,7 +69,7 @@ impl ChildProcess {
             return;
         }
         let killed = Instant::now();
-        while goes_on(self.group) && killed.elapsed() < KILL_LIMIT {
+        while is_group_alive(self.group) && killed.elapsed() < KILL_LIMIT {
             std::thread::sleep(GROUP_PAUSE);
         }
     }
@@ -346,7 +346,8 @@ impl Running {
     /// Returns true if a process of the group has not ended. A zombie, as in a container without an init, can still be
     /// signalled, so a signal alone does not show that.
     fn has_group(&self) -> bool {
-        test_kill_process_group(self.group) != Err(Errno::SRCH) && goes_on(self.group.as_raw_nonzero().get())
+        test_kill_process_group(self.group) != Err(Errno::SRCH)
+            && is_group_alive(self.group.as_raw_nonzero().get())
     }
 
     /// Ends what outlives the process that led the group: it may hold the socket.

@@ -38,7 +38,7 @@ pub(super) fn is_stopped(group: i32) -> bool {
 }
 
 /// Returns true if a process of the group has not ended. Zombies do not count, because they hold no resources.
-pub(super) fn goes_on(group: i32) -> bool {
+pub(super) fn is_group_alive(group: i32) -> bool {
     numbers_in("/proc").any(|process| {
         let fields = stat(process);
         let field = |number: usize| fields.get(number - 3).map(String::as_str);

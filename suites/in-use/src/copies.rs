@@ -5,7 +5,7 @@ use csi_proto::Call as _;
 use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 
 use crate::beside::{Action, InUse, beside, judge_copy};
-use crate::make::{CLONE, CREATE_SNAPSHOT, copy_of, from_snapshot, from_volume, snapshot};
+use crate::make::{CLONE, SNAPSHOT, copy_of, from_snapshot, from_volume, snapshot};
 
 const RESTORE: Action = Action {
     name: "CreateVolume from a snapshot of the volume, and DeleteSnapshot",
@@ -54,7 +54,7 @@ check! {
     async |cx| {
         let user = InUse::begin(cx).await?;
         let bytes = user.volume().volume.size_bytes;
-        let (snapshot, [evidence]) = beside(CREATE_SNAPSHOT, [&user], snapshot(cx, user.id())).await?;
+        let (snapshot, [evidence]) = beside(SNAPSHOT, [&user], snapshot(cx, user.id())).await?;
         let restored = async {
             let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
             // A driver may keep a snapshot that has copies.

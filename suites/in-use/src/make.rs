@@ -6,7 +6,7 @@ use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 use crate::beside::Action;
 
-pub(crate) const CREATE_SNAPSHOT: Action =
+pub(crate) const SNAPSHOT: Action =
     Action { name: "CreateSnapshot", rpcs: &[v1::CreateSnapshotRequest::RPC] };
 pub(crate) const CLONE: Action =
     Action { name: "CreateVolume from the volume", rpcs: &[v1::CreateVolumeRequest::RPC] };

@@ -7,7 +7,7 @@ use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE
 use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside, judge_copy};
-use crate::make::{CREATE_SNAPSHOT as CREATE, copy_of, from_snapshot, snapshot, snapshot_as};
+use crate::make::{SNAPSHOT, copy_of, from_snapshot, snapshot, snapshot_as};
 
 const DELETE: Action = Action { name: "DeleteSnapshot", rpcs: &[v1::DeleteSnapshotRequest::RPC] };
 const CREATE_GROUP: Action =
@@ -33,9 +33,9 @@ check! {
     }
     async |cx| {
         let user = InUse::begin(cx).await?;
-        let (snapshot, [evidence]) = beside(CREATE, [&user], snapshot(cx, user.id())).await?;
+        let (snapshot, [evidence]) = beside(SNAPSHOT, [&user], snapshot(cx, user.id())).await?;
         let bytes = user.volume().volume.size_bytes;
-        user.end(CREATE).await?;
+        user.end(SNAPSHOT).await?;
         let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
         judge_copy(cx, &evidence, copy, "a snapshot of a volume in use").await.map(drop)
     }
@@ -74,11 +74,11 @@ check! {
         let [first, second] = InUse::begin_two(cx).await?;
         // Two of one volume, then of two volumes.
         let of_one = overlapping(cx, [first.id(), first.id()]);
-        let ([one, other], [of_first]) = beside(CREATE, [&first], of_one).await?;
+        let ([one, other], [of_first]) = beside(SNAPSHOT, [&first], of_one).await?;
         let of_two = overlapping(cx, [first.id(), second.id()]);
-        let ([third, fourth], [of_both, of_second]) = beside(CREATE, [&first, &second], of_two).await?;
+        let ([third, fourth], [of_both, of_second]) = beside(SNAPSHOT, [&first, &second], of_two).await?;
         let bytes = first.volume().volume.size_bytes;
-        let (ended, also) = join(first.end(CREATE), second.end(CREATE)).await;
+        let (ended, also) = join(first.end(SNAPSHOT), second.end(SNAPSHOT)).await;
         ended.and(also)?;
         for (snapshot, evidence) in
             [(one, &of_first), (other, &of_first), (third, &of_both), (fourth, &of_second)]
@@ -104,7 +104,7 @@ check! {
     }
     async |cx| {
         let user = InUse::begin(cx).await?;
-        let (snapshot, _) = beside(CREATE, [&user], snapshot(cx, user.id())).await?;
+        let (snapshot, _) = beside(SNAPSHOT, [&user], snapshot(cx, user.id())).await?;
         let deleted = async {
             let id = &snapshot.snapshot_id;
             cx.delete_snapshot(id).await.or_skip("the driver does not delete the snapshot of a volume in use")

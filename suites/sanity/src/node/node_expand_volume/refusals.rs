@@ -69,7 +69,7 @@ check! {
         let refusal = refused_with(Code::OutOfRange)
             .or(Code::ResourceExhausted, "there may be a limit on the back end")
             .or(Code::FailedPrecondition, "the file system may not grow while published")
-            .or(Code::Unavailable, "the device may not have grown yet, for all that the node knows");
+            .or(Code::Unavailable, "the device may not have grown yet, as far as the node knows");
         let reply = cx.call(request(cx, &staged, &target_path, HUGE_BYTES)).await;
         reply.should_be_refused("to more than the volume can have", refusal)
     }
