@@ -60,11 +60,12 @@ fn asked_twice<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
     script
 }
 
-/// A copy is requested by the name of a volume in use, which is not a copy. The driver has to reject it, and the volume keeps its data. The
-/// source has more of it: a driver that copies only files that seem to differ would take files of one size and one second for the same.
+/// A copy is requested by the name of a volume in use, which is not a copy. The driver has to reject it, and the volume
+/// keeps its data. The source has more of it, so that something appears where the volume was empty: a driver that copies
+/// only files that seem to differ takes two files of equal size, written in the same second, for equal.
 fn under_a_taken_name<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
     let source = context.script().written(v(0)).unused(v(0));
-    let mut script = source.volume(v(1)).used(v(1)).writes_first(v(1));
+    let mut script = source.volume(v(1)).used(v(1)).writes_first(v(1)).reads(v(1));
     if context.has(Capability::CloneVolume) {
         script = script.copy(v(1), v(0)).reads(v(1));
     }

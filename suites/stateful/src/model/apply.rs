@@ -1,9 +1,10 @@
 //! Applies a call: the state after it was done, with the facts of the answer. Facts that were not heard stay unknown.
 
-use super::answer::{GroupResponse, SnapshotFacts, SnapshotResponse, VolumeFacts, VolumeResponse};
+use super::answer::{Found, GroupResponse, SnapshotFacts, SnapshotResponse, VolumeFacts, VolumeResponse};
 use super::bytes::{Bytes, Write as Written};
 use super::call::{CreateSpec, GroupCall, SnapshotCall, VolumeCall};
 use super::call_context::CallContext;
+use super::judge::is_in_use;
 use super::names::Id;
 use super::state::{
     Attachment, Confirmed, Group, GroupLife, Publication, Snapshot, SnapshotLife, Volume, VolumeLife,
@@ -30,10 +31,23 @@ pub(super) fn volume(
             let said = said.filter(|_| !volume.is_left_in_use(id));
             if let Some(life) = volume.find_mut(id) {
                 change(life, call, said);
+                see_empty(life, call, said, around);
             }
             undo_what_is_left(volume, call);
         }
         (_, None) => {}
+    }
+}
+
+/// Remembers the places that a workload found empty, where that was surely in this volume.
+fn see_empty(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse>, around: &CallContext) {
+    let VolumeCall::Read { node, target, .. } = *call else { return };
+    let Some(VolumeResponse::Read(found, _)) = said else { return };
+    let is_sure =
+        is_in_use(life, (node, target), around) && !life.is_elsewhere(node) && !life.is_torn(node, target);
+    if is_sure {
+        let empty = found.iter().filter(|(_, found)| **found == Found::Empty);
+        life.seen_empty.extend(empty.map(|(slot, _)| *slot));
     }
 }
 

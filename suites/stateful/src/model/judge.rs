@@ -10,6 +10,7 @@ mod snapshot;
 mod volume;
 
 pub(super) use group::{group, group_said};
+pub(super) use node::is_in_use;
 pub(super) use snapshot::{snapshot, snapshot_said};
 pub(super) use volume::{volume, volume_said};
 

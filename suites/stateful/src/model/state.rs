@@ -7,7 +7,7 @@ use super::answer::Text;
 use super::bytes::Bytes;
 use super::call::{CreateSpec, Usage};
 use super::call_context::Time;
-use super::names::{Id, Node, Target};
+use super::names::{Id, Node, Slot, Target};
 
 /// The object under one name: none, one that exists, or one that is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,6 +86,8 @@ pub struct VolumeLife {
     pub torn: BTreeSet<(Node, Option<Target>)>,
     /// Its content.
     pub bytes: Bytes,
+    /// The places that a workload found empty.
+    pub seen_empty: BTreeSet<Slot>,
     /// True if a workload wrote to it, so that it is no longer an exact copy.
     pub written: bool,
 }
@@ -306,6 +308,7 @@ impl VolumeLife {
             published: BTreeMap::new(),
             torn: BTreeSet::new(),
             bytes: Bytes::default(),
+            seen_empty: BTreeSet::new(),
             written: false,
             wanted,
         }

@@ -324,6 +324,23 @@ fn different_reads_have_different_messages() {
     }
 }
 
+/// Storage that is used again may hold what an earlier volume had. Nothing appears in a place that was seen empty.
+#[test]
+fn what_appears_where_the_volume_was_empty_is_not_its_own() {
+    let of_other = || said(VolumeResponse::Read([(Slot(3), Found::Of(v(2), Stamp(1)))].into(), None));
+    let empty = || said(VolumeResponse::Read([(Slot(3), Found::Empty)].into(), None));
+    let mut story = published();
+    story.judges(read(v(1)), [(of_other(), "odd NODE-PUBLISH-027"), (empty(), "fits")]);
+    story.right(read(v(1)), empty());
+    story.judges(read(v(1)), [(of_other(), "NODE-PUBLISH-027"), (empty(), "fits")]);
+    // A path that is not yet the volume says nothing about its places.
+    let mut early = attached();
+    early.done([publish(v(1), N1, T1)]);
+    early.right(read(v(1)), empty());
+    early.done([stage(v(1), N1)]);
+    early.judges(read(v(1)), [(of_other(), "odd NODE-PUBLISH-027")]);
+}
+
 #[test]
 fn only_what_others_unmount_is_given_back() {
     let mut story = published();

@@ -29,7 +29,7 @@ fn is_attached(life: &VolumeLife, node: Node, around: &CallContext) -> bool {
 }
 
 /// Returns true if an orchestrator would give this path to a workload.
-pub(super) fn is_in_use(life: &VolumeLife, at: (Node, Target), around: &CallContext) -> bool {
+pub(in crate::model) fn is_in_use(life: &VolumeLife, at: (Node, Target), around: &CallContext) -> bool {
     is_staged(life, at.0, around) && life.published.contains_key(&at)
 }
 
@@ -282,22 +282,30 @@ fn instead(write: Write, found: Found) -> &'static str {
     }
 }
 
-/// Judges if a new volume contains data of others. Storage that is used again may contain it; the specification does
-/// not demand that it is cleared.
+/// Judges if a volume contains data of others where it was never written. Storage that is used again may contain it; the
+/// specification does not demand that it is cleared. A place that was empty before in this volume has to stay so.
 fn of_others(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
     let is_new = |slot: Slot| life.wanted.source.is_none() && !life.bytes.has(slot);
-    let other = found.iter().find_map(|(slot, found)| match found {
-        Found::Of(volume, _) if life.id.is_some_and(|id| id != *volume) && is_new(*slot) => Some(found),
-        _ => None,
+    let mut others = found.iter().filter(|(slot, found)| {
+        found.volume().is_some_and(|volume| life.id.is_some_and(|id| id != volume)) && is_new(**slot)
     });
-    says(
-        other.is_none(),
-        target_is_the_volume(life),
-        "a new volume holds what was written to another one",
-        "nothing that was written before CreateVolume",
-        other.map_or(String::new(), Found::to_string),
-    )
-    .remarked()
+    let Some(first) = others.clone().next() else { return Finding::Fits };
+    let rule = target_is_the_volume(life);
+    let Some((slot, found)) = others.find(|(slot, _)| life.seen_empty.contains(slot)) else {
+        let message = "a new volume holds what was written to another one";
+        let expected = "nothing that was written before CreateVolume";
+        return says(false, rule, message, expected, first.1.to_string()).remarked();
+    };
+    let breach = Breach {
+        rule,
+        message: "a volume holds what was written to another one, where it was empty before".to_owned(),
+        expected: format!("nothing in place {}", slot.0),
+        actual: found.to_string(),
+        code: None,
+        leaves_doubt: true,
+        damage: Some(Damage::DataLoss),
+    };
+    breach.weighed()
 }
 
 /// Judges a device at a target path that has nothing behind it any more.
