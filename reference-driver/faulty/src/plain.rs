@@ -42,6 +42,9 @@ const UNKNOWN_ONCE: &str = "unknown-once";
 /// While a file of this name exists in the driver's directory, staging a restored volume fails, as on a machine
 /// without the necessary rights.
 const NO_COPIES: &str = "no-copies";
+/// While a file of this name exists in the driver's directory, a volume of which both staging and publishing have failed
+/// cannot be deleted.
+const TWO_ERRORS: &str = "two-errors";
 /// A file of this name in its directory keeps the driver from starting once its state could not be written.
 const NO_REPAIR: &str = "no-repair";
 
@@ -288,8 +291,19 @@ impl Inner {
         tools::sync(to.parent().unwrap())
     }
 
+    /// Remembers a failed call of a volume.
+    fn remember_error(&self, method: &str, id: &str) {
+        if self.directory.join(TWO_ERRORS).exists() {
+            self.noted.lock().unwrap().insert(format!("{method} {id}"));
+        }
+    }
+
     fn delete(&self, id: &str) -> Result<(), Status> {
         let image = self.image(id);
+        let has_failed = |method| self.noted.lock().unwrap().contains(&format!("{method} {id}"));
+        if has_failed("stage") && has_failed("publish") {
+            return Err(Status::internal("staging and publishing have failed"));
+        }
         self.ask_storage(&format!("remove {id}"))?;
         if self.state().find(Kind::Volume, id).is_none() {
             return Ok(());
@@ -717,8 +731,10 @@ impl PlainDriver {
         let NodeStageVolumeRequest { volume_id, staging_target_path, volume_capability, .. } =
             request.into_inner();
         let is_block = is_block(volume_capability.as_ref());
-        let staged = self
-            .work(volume_id.clone(), move |inner| inner.stage(&volume_id, &staging_target_path, is_block));
+        let staged = self.work(volume_id.clone(), move |inner| {
+            let staged = inner.stage(&volume_id, &staging_target_path, is_block);
+            staged.inspect_err(|_| inner.remember_error("stage", &volume_id))
+        });
         Ok(staged.await?.map(|()| NodeStageVolumeResponse {}))
     }
 
@@ -741,7 +757,8 @@ impl PlainDriver {
         } = request.into_inner();
         let is_block = is_block(volume_capability.as_ref());
         let published = self.work(volume_id.clone(), move |inner| {
-            inner.publish(&volume_id, &staging_target_path, &target_path, is_block)
+            let published = inner.publish(&volume_id, &staging_target_path, &target_path, is_block);
+            published.inspect_err(|_| inner.remember_error("publish", &volume_id))
         });
         Ok(published.await?.map(|()| NodePublishVolumeResponse {}))
     }

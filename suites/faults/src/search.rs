@@ -21,7 +21,7 @@ use crate::left::Places;
 use crate::life::Plan;
 use crate::neighbour::Neighbour;
 use crate::rules::{FAULT_LEFT_001, FAULT_MOUNT_001};
-use crate::trial::{Bench, Finding, FullWaits, Key, Lived, Patience, Reported, without_fault};
+use crate::trial::{Bench, Finding, FullWaits, Lived, Patience, Reported, without_fault};
 
 /// Part of the time limit of a check that is left for undoing.
 const SPARE: f64 = 0.2;
@@ -32,8 +32,11 @@ const KILLS_TO_BE_SURE: u32 = 2;
 /// Lives in which several faults led to something that none of them led to alone, and that are led again for that.
 const UNRESOLVED_MAX: usize = 4;
 
-/// The heading of several faults that have led to one failure twice.
+/// The heading of several faults that have led to one failure twice, and none of which can be left out.
 const ONLY_TOGETHER: &str = "only these faults together, in one life of a volume, lead to this:";
+/// The heading of several faults that have led to one failure twice, if there was no time to leave out others.
+const TOGETHER: &str =
+    "these faults together, in one life of a volume, lead to this; some of them may not be needed:";
 /// The heading of several faults of which one or more may be to blame.
 const ANY_OF_THEM: &str =
     "one or more of these faults, in one life of a volume, led to this, and nothing could be tried after it:";
@@ -433,7 +436,9 @@ impl Tries<'_, '_> {
         while failed < 2 && plays <= REPLAYS_MAX && self.can_replay() {
             plays += 1;
             failed += u32::from(
-                self.leads_to(std::slice::from_ref(&finding.fault), &finding.key()).await?.is_some(),
+                self.leads_to(std::slice::from_ref(&finding.fault), |found| found.key() == finding.key())
+                    .await?
+                    .is_some(),
             );
         }
         let violation = finding.clone().full(self.bench.cx, self.injector);
@@ -444,14 +449,35 @@ impl Tries<'_, '_> {
         self.ended != Some(NO_LONGER_STARTS) && Instant::now() < self.deadline
     }
 
-    /// Leads a life again, and returns the failure of this key if it comes again.
-    async fn leads_to(&mut self, faults: &[Fault], key: &Key) -> CheckResult<Option<Finding>> {
+    /// Leads a life again, and returns the failure if it comes again.
+    async fn leads_to(
+        &mut self,
+        faults: &[Fault],
+        is_it: impl Fn(&Finding) -> bool,
+    ) -> CheckResult<Option<Finding>> {
         let lived = match self.lead(faults, Patience::Full).await {
             // A life that could not be judged says nothing.
             Err(Stop::Broken(_)) => return Ok(None),
             lived => lived?,
         };
-        Ok(lived.findings.into_iter().find(|found| found.key() == *key))
+        Ok(lived.findings.into_iter().find(is_it))
+    }
+
+    /// Leaves out each fault, one after another, without which the failure still comes.
+    async fn reduce(&mut self, finding: &mut Finding, faults: &mut Vec<Fault>) -> CheckResult<&'static str> {
+        let mut at = 0;
+        while at < faults.len() && faults.len() > 1 {
+            if !self.can_replay() {
+                return Ok(TOGETHER);
+            }
+            let mut fewer = faults.clone();
+            fewer.remove(at);
+            match self.leads_to(&fewer, |found| found.is_like(finding)).await? {
+                Some(again) => (*finding, *faults) = (again, fewer),
+                None => at += 1,
+            }
+        }
+        Ok(ONLY_TOGETHER)
     }
 
     /// Judges a life with several faults, and puts into the queue what has to be tried in another one.
@@ -507,20 +533,31 @@ impl Tries<'_, '_> {
     /// finding that only shows at its end.
     async fn resolve(&mut self) -> CheckResult {
         let (cx, injector) = (self.bench.cx, self.injector);
-        for Unresolved { finding, faults } in
-            std::mem::take(&mut self.unresolved).into_iter().take(UNRESOLVED_MAX)
-        {
-            if self.reported.knows(&finding.key()) {
+        let mut unresolved = std::mem::take(&mut self.unresolved);
+        // A life that was divided has led to one failure with more faults before, and with fewer later.
+        unresolved.sort_by_key(|open| open.faults.len());
+        let mut resolved: Vec<Finding> = Vec::new();
+        for Unresolved { finding, mut faults } in unresolved {
+            let is_known =
+                self.reported.knows(&finding.key()) || resolved.iter().any(|known| known.is_like(&finding));
+            if is_known || resolved.len() >= UNRESOLVED_MAX {
                 continue;
             }
+            resolved.push(finding.clone());
             let mut plays = 1;
             let mut again = None;
             while again.is_none() && plays <= REPLAYS_MAX && self.can_replay() {
                 plays += 1;
-                again = self.leads_to(&faults, &finding.key()).await?;
+                again = self.leads_to(&faults, |found| found.key() == finding.key()).await?;
             }
             match again {
-                Some(again) => cx.warn(again.of_several(injector, &faults, ONLY_TOGETHER)),
+                Some(mut again) => {
+                    let heading = self.reduce(&mut again, &mut faults).await?;
+                    match faults.len() {
+                        1 => cx.blame(again.full(cx, injector).replayed(2, plays)),
+                        _ => cx.warn(again.of_several(injector, &faults, heading)),
+                    }
+                }
                 None if plays == 1 && finding.is_left() && faults.len() > 1 => {
                     cx.blame(finding.of_several(injector, &faults, ANY_OF_THEM));
                 }

@@ -199,6 +199,13 @@ impl Finding {
         (rule, if is_of_all { ANY_RPC } else { self.fault.step.rpc() }, message.clone())
     }
 
+    /// True if both are the failure of one call, whichever fault came last before it.
+    pub(crate) fn is_like(&self, other: &Finding) -> bool {
+        // A message begins with the RPC that failed.
+        let call = |one: &Finding| one.violation.message.split(' ').next().map(str::to_owned);
+        self.violation.requirement == other.violation.requirement && call(self) == call(other)
+    }
+
     /// True if something was left behind, or keeps the driver from starting, which any of the faults may have led to.
     pub(crate) fn is_left(&self) -> bool {
         self.is_of(&FAULT_LEFT_001) || self.violation.message == NO_START

@@ -22,6 +22,9 @@ const NO_REPAIR: &str = "no-repair";
 /// The plain driver cannot stage a restored volume in a directory with this file.
 const NO_COPIES: &str = "no-copies";
 
+/// DeleteVolume of the plain driver fails in a directory with this file after two other calls of the volume have failed.
+const TWO_ERRORS: &str = "two-errors";
+
 /// Mistakes, the check that has to find each with every seed, and the rule.
 const FOUND_BY_EVERY_SEED: &[(&str, &str, &str)] = &[
     ("plain/formats-what-it-cannot-read", "faults/commands", "FAULT-DATA-001"),
@@ -45,6 +48,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             trial("what-comes-again-is-confirmed".to_owned(), Box::new(what_comes_again_is_confirmed)),
             trial("copies-that-never-can-be-staged".to_owned(), Box::new(copies_that_never_can_be_staged)),
             trial("an-error-that-ends-all-starts".to_owned(), Box::new(an_error_that_ends_all_starts)),
+            trial("only-the-needed-faults-are-named".to_owned(), Box::new(only_the_needed_faults_are_named)),
             trial("a-wrong-request-is-made-once".to_owned(), Box::new(a_wrong_request_is_made_once)),
         ])
         .collect()
@@ -145,6 +149,31 @@ fn an_error_that_ends_all_starts() -> Result<(), Failed> {
             stories.contains(fault).then_some(()).ok_or_else(|| Failed::from(stories))
         }
         _ => Err(Failed::from(stories)),
+    }
+}
+
+/// The faults of a life that have nothing to do with a failure are left out, one by one.
+fn only_the_needed_faults_are_named() -> Result<(), Failed> {
+    let check = "faults/commands";
+    let tries = Tries { files: vec![TWO_ERRORS], check: Some(check), settle_ms: 1_000, ..tries(&[]) };
+    let Some(run) = bench::play(Played::Plain(None), &tries)? else { return Ok(()) };
+    let lines: Vec<&String> = run
+        .reports
+        .iter()
+        .flat_map(outcomes)
+        .filter_map(Outcome::finding)
+        .flat_map(|one| &one.violation.transcript)
+        .skip_while(|line| !line.starts_with("only these faults together"))
+        .skip(1)
+        .collect();
+    match &lines[..] {
+        [one, other]
+            if [one, other].iter().any(|line| line.contains("in node-stage"))
+                && [one, other].iter().any(|line| line.contains("in node-publish")) =>
+        {
+            Ok(())
+        }
+        _ => Err(Failed::from(format!("{lines:?}\n{}", run.stories_of(check).join("\n")))),
     }
 }
 
