@@ -21,7 +21,7 @@ check! {
         spec: RESTARTED,
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["second-start-deletes-volumes"],
-        duplicate_of: "restart/reboot",
+        duplicate_of: "*",
         access: Each,
         varies: true,
     }
