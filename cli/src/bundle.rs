@@ -12,7 +12,7 @@ use csi_harness::client::target::Target;
 use csi_harness::driver::DriverLog;
 use csi_harness::results::stored;
 use csi_harness::text::encoding::hex;
-use csi_harness::text::error::error_chain;
+use csi_harness::text::message::error_chain;
 use csi_report::{Destination, Format, Run, Stored};
 use csi_suite_e2e::definition::Definition;
 use flate2::Compression;

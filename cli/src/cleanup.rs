@@ -141,7 +141,7 @@ async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Re
         if let Some(driver) = driver
             && let Err(error) = driver.leave().await
         {
-            say(&csi_harness::text::error::error_chain(&error));
+            say(&csi_harness::text::message::error_chain(&error));
         }
     }
     for thing in &left {

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use csi_harness::config::Config;
 use csi_harness::driver::Driver;
-use csi_harness::text::error::error_chain;
+use csi_harness::text::message::error_chain;
 use serde::Serialize;
 
 use crate::args::{DoctorArgs, OutputFormat};

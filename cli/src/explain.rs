@@ -10,8 +10,8 @@ use csi_harness::protocol::version::Version;
 use csi_harness::spec::need::Need;
 use csi_harness::spec::requirements::{Reliance, Requirement, req};
 use csi_harness::text::encoding::shell_word;
+use csi_harness::text::message::did_you_mean;
 use csi_harness::text::pattern::Pattern;
-use csi_harness::text::suggest::did_you_mean;
 use csi_suite_e2e::plan::{self, Instance};
 
 use crate::coverage;

@@ -9,7 +9,7 @@ mod script;
 use std::io::{self, Write as _};
 
 use csi_harness::checks::check::Check;
-use csi_harness::text::suggest::did_you_mean;
+use csi_harness::text::message::did_you_mean;
 use csi_proto::hidden::STRIPPED;
 use csi_report::{CheckEntry, Run};
 

@@ -15,7 +15,7 @@ pub(crate) use survey::on_one_line;
 
 use csi_harness::client::target::TargetError;
 use csi_harness::driver::Driver;
-use csi_harness::text::error::error_chain;
+use csi_harness::text::message::error_chain;
 
 use crate::args::InitArgs;
 use crate::connect;

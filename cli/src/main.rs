@@ -73,7 +73,7 @@ fn code(ended: Result<Exit, Error>) -> ExitCode {
         Err(error) => {
             let exit = error.exit();
             if exit != Exit::Success {
-                complain(&csi_harness::text::error::error_chain(&error));
+                complain(&csi_harness::text::message::error_chain(&error));
             }
             exit.into()
         }

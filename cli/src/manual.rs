@@ -5,7 +5,7 @@ use std::io::Write as _;
 use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use csi_harness::text::suggest::did_you_mean;
+use csi_harness::text::message::did_you_mean;
 
 use crate::args::{Cli, ENVIRONMENT, MANUAL_EXAMPLES};
 use crate::error::Error;

@@ -20,7 +20,7 @@ use csi_harness::results::outcome::Summary;
 use csi_harness::run::plan;
 use csi_harness::run::runner::{RunOptions, Runner};
 use csi_harness::text::encoding::shell_word;
-use csi_harness::text::error::error_chain;
+use csi_harness::text::message::error_chain;
 use csi_report::{
     Destination, DestinationError, Detail, Format, Journal, Measurements, Order, Run, Selection, ShardEntry,
     Stream, Terminal,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, NodeConfig, Pairs, Secret, read_yaml};
-use csi_harness::text::suggest::did_you_mean;
+use csi_harness::text::message::did_you_mean;
 use csi_proto::RPCS;
 
 use crate::args::{ClusterKind, Command, EffortArgs, LimitArgs, PathArgs, RunArgs, TargetArgs, VolumeArgs};

@@ -71,7 +71,7 @@ fn run(bytes: &[u8]) {
     let yaml = written(&case);
     match Case::load(&file::with(NAME, yaml.as_bytes())) {
         Ok(again) => assert_eq!(again, case, "{yaml}"),
-        Err(error) => panic!("{}\n{yaml}", csi_harness::text::error::error_chain(&error)),
+        Err(error) => panic!("{}\n{yaml}", csi_harness::text::message::error_chain(&error)),
     }
 }
 

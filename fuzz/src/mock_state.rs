@@ -69,7 +69,7 @@ fn run(bytes: &[u8]) {
 
 fn start(path: &Path) -> Result<Arc<MockDriver>, String> {
     let config = Config { state: Some(path.to_owned()), seed: Some(1), ..Config::default() };
-    MockDriver::new(config).map_err(|error| csi_harness::text::error::error_chain(&error))
+    MockDriver::new(config).map_err(|error| csi_harness::text::message::error_chain(&error))
 }
 
 async fn use_it(path: &Path, driver: Arc<MockDriver>) {

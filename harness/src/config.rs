@@ -19,7 +19,7 @@ use tonic::async_trait;
 use self::profile::{FlakyResult, Profile};
 use crate::protocol::capability::Capability;
 use crate::protocol::version::CsiVersion;
-use crate::text::suggest::did_you_mean;
+use crate::text::message::did_you_mean;
 
 /// Longest time that can be set: 24 hours.
 const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use csi_harness::driver::{Away, Driver, DriverError};
 use csi_harness::prelude::*;
-use csi_harness::text::error::error_chain;
+use csi_harness::text::message::error_chain;
 
 /// The driver, which a check may end.
 pub fn driver(cx: &Cx) -> CheckResult<&Driver> {

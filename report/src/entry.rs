@@ -13,6 +13,7 @@ use csi_harness::results::failure_report::{self, ExplainingCall};
 use csi_harness::results::fault;
 use csi_harness::results::outcome::{CheckReport, Flaky, Outcome, OutcomeKind, SameFault, Summary, Verdict};
 use csi_harness::spec::verdict::{CallSpan, CutShort, Damage, Plays, ReproductionStep};
+use csi_harness::text::message::shape;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -488,7 +489,7 @@ impl CheckEntry {
         self.reported_in = Some(same.first.clone()).filter(|_| same.deviates);
         self.same_fault = Some(SameFaultEntry { check: same.first.clone(), outcome: same.counts_as });
         self.message = same.sentence();
-        self.fault = fault::shape(&self.message);
+        self.fault = shape(&self.message);
     }
 
     /// The number of plays as a sentence, with what a flaky failure counts as; nothing where the case was played once.

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use csi_harness::checks::filter::Filter;
 use csi_harness::config::AccessType;
-use csi_harness::text::suggest::did_you_mean;
+use csi_harness::text::message::did_you_mean;
 
 pub use duration::parse_duration;
 use table::RENAMED;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use csi_harness::client::target::Target;
 use csi_harness::config::Config;
-use csi_harness::text::error::error_chain;
+use csi_harness::text::message::error_chain;
 use csi_proto::Service;
 use csi_suite_e2e::kube_cluster::api::Server;
 use csi_suite_e2e::kube_cluster::forward::Forward;

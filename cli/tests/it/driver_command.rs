@@ -114,7 +114,7 @@ fn death_before_the_first_check_is_put_down_to_its_call() {
 
     let said = run("identity/*,controller/create-volume/repeated");
     assert!(!said.stdout.contains("FAILED"), "no check of the call is planned: {}", said.stdout);
-    let since = "the driver is dead since the preparation of the run: CreateVolume";
+    let since = "the driver has been dead since the preparation of the run: CreateVolume";
     assert!(said.stdout.contains(since), "{}", said.stdout);
 }
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use csi_harness::results::fault::shape;
+use csi_harness::text::message::shape;
 use csi_mock_driver::{Config, Defect};
 
 use crate::driver::Driver;

@@ -7,8 +7,8 @@ use crate::checks::planned::Planned;
 use crate::checks::registry::Registry;
 use crate::config::AccessType;
 use crate::spec::requirements::{Requirement, req};
+use crate::text::message::did_you_mean;
 use crate::text::pattern::Pattern;
-use crate::text::suggest::did_you_mean;
 
 /// A set of terms. A check is chosen if it matches at least one of the terms without `!`, or there is none, and
 /// none of the terms with `!`.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use csi_proto::code_name;
 use tonic::Code;
 
+use crate::text::message::shape;
+
 /// The three ways a call can end.
 #[derive(Clone, Debug)]
 pub enum Answer<T> {
@@ -88,6 +90,15 @@ impl<T> Answer<T> {
                 | NoAnswer::NotSent(_),
             ) => None,
         }
+    }
+
+    /// The failure with its message, without names and numbers, so that calls that failed for one reason can be compared.
+    pub fn failure_for_a_reason(&self) -> Option<String> {
+        let message = match self {
+            Answer::Refused(refused) | Answer::Unknown(NoAnswer::GivenUp(refused)) => shape(&refused.message),
+            _ => String::new(),
+        };
+        Some(format!("{} {message}", self.failure()?))
     }
 }
 

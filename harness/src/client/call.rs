@@ -19,7 +19,7 @@ use tower::util::MapResponse;
 use crate::client::answer::{Answer, NoAnswer, Received, Refused};
 use crate::client::patience::Patience;
 use crate::client::response_rules::{Heard, ResponseRules};
-use crate::text::error::error_chain;
+use crate::text::message::error_chain;
 
 /// Messages read of a stream whose first one is all that matters.
 const STREAM_MESSAGES_MAX: usize = 100_000;

@@ -211,14 +211,14 @@ impl Heard<'_> {
             self.note(&req::GEN_ERR_013, "the details of the status", described(), &described);
         }
         if status.code() == Code::Unknown {
-            self.note(&req::GEN_ERR_002, "the code of the status", described(), &described);
+            self.note(&req::GEN_ERR_002, "the status", described(), &described);
         }
     }
 
     /// Notes a code on the wire that is none of gRPC's.
     pub(crate) fn odd_code(&self, code: &str) {
         let described = || format!("grpc-status {code}");
-        self.note(&req::GEN_ERR_002, "the code of the status on the wire", described(), &described);
+        self.note(&req::GEN_ERR_002, "the status on the wire", described(), &described);
     }
 
     /// Returns true if a reply shows a secret of the configuration, and the caller has not put it into another field as

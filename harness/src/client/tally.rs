@@ -16,6 +16,8 @@ use crate::client::answer::Answer;
 /// Number of steps between a time and its double. The step is the resolution of the histogram, so no time is off by
 /// more than a 16th.
 const STEPS: usize = 16;
+/// Reasons of failures that are kept for an RPC.
+const REASONS_MAX: usize = 100;
 /// Bits of a step.
 const STEP_BITS: usize = STEPS.ilog2() as usize;
 
@@ -133,8 +135,8 @@ pub(crate) struct Tally {
 #[derive(Debug)]
 struct Counted {
     calls: RpcCalls,
-    /// The first failures of each kind since the driver did such a call.
-    failing: BTreeMap<&'static str, FirstFailure>,
+    /// The first failure for each reason since the driver did such a call.
+    failing: BTreeMap<String, FirstFailure>,
 }
 
 impl Counted {
@@ -167,10 +169,10 @@ impl Tally {
                 no_answer
             }
         };
-        if let Some(kind) = answer.failure() {
+        if let Some(reason) = answer.failure_for_a_reason().filter(|_| failing.len() < REASONS_MAX) {
             let first =
                 || FirstFailure { check: check.to_owned(), rpc: rpc.method.to_owned(), how: how.to_string() };
-            failing.entry(kind).or_insert_with(first);
+            failing.entry(reason).or_insert_with(first);
         }
     }
 
@@ -181,9 +183,9 @@ impl Tally {
         *longest = Some(longest.map_or(pause, |longest| longest.max(pause)));
     }
 
-    /// The first call of the RPC that failed in this way, if the driver has done none since.
-    pub(crate) fn first_failure(&self, rpc: Rpc, kind: &str) -> Option<FirstFailure> {
-        self.lock().get(rpc.path)?.failing.get(kind).cloned()
+    /// The first call of the RPC that failed for this reason, if the driver has done none since.
+    pub(crate) fn first_failure(&self, rpc: Rpc, reason: &str) -> Option<FirstFailure> {
+        self.lock().get(rpc.path)?.failing.get(reason).cloned()
     }
 
     /// Calls of the RPC so far, if there are any.
@@ -242,23 +244,27 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_equal_failures_is_kept() {
+    fn the_first_failure_for_each_reason_is_kept() {
         let (tally, rpc) = (Tally::default(), v1::ProbeRequest::RPC);
-        let refused = |code| {
-            Answer::<()>::Refused(crate::client::answer::Refused {
-                code,
-                message: "no".to_owned(),
-                after_messages: 0,
-            })
+        let refused = |code, message: &str| {
+            let message = message.to_owned();
+            Answer::<()>::Refused(crate::client::answer::Refused { code, message, after_messages: 0 })
         };
-        let first = |kind| tally.first_failure(rpc, kind).map(|first| first.to_string());
-        tally.add("a", rpc, &refused(tonic::Code::NotFound), Duration::ZERO);
-        tally.add("b", rpc, &refused(tonic::Code::Internal), Duration::ZERO);
-        tally.add("c", rpc, &refused(tonic::Code::Internal), Duration::ZERO);
-        let expected = "b: Probe ended with INTERNAL \"no\", and none succeeded after it";
-        assert_eq!(first("INTERNAL").as_deref(), Some(expected));
+        let (full, busy) =
+            (refused(tonic::Code::Internal, "pool p1 is full"), refused(tonic::Code::Internal, "busy"));
+        let first = |answer: &Answer<()>| {
+            let reason = answer.failure_for_a_reason().unwrap();
+            tally.first_failure(rpc, &reason).map(|first| first.to_string())
+        };
+        tally.add("a", rpc, &busy, Duration::ZERO);
+        tally.add("b", rpc, &full, Duration::ZERO);
+        tally.add("c", rpc, &full, Duration::ZERO);
+        let expected = "b: Probe ended with INTERNAL \"pool p1 is full\", and none succeeded after it";
+        let of_another_pool = refused(tonic::Code::Internal, "pool p7 is full");
+        assert_eq!(first(&of_another_pool).as_deref(), Some(expected));
+        assert_eq!(first(&refused(tonic::Code::NotFound, "pool p1 is full")), None);
         tally.add("d", rpc, &Answer::Ok(()), Duration::ZERO);
-        assert_eq!((first("INTERNAL"), first("NOT_FOUND")), (None, None));
+        assert_eq!((first(&full), first(&busy)), (None, None));
     }
 
     #[test]

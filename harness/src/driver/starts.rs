@@ -73,7 +73,7 @@ impl Away {
 impl fmt::Display for Away {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Away::Unstarted(error) => f.write_str(&crate::text::error::error_chain(error)),
+            Away::Unstarted(error) => f.write_str(&crate::text::message::error_chain(error)),
             Away::Ended(status) => write!(f, "its process has ended ({status})"),
             Away::Silent { waited, longest_start } => {
                 write!(f, "no answer within {} ms", waited.as_millis())?;

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::version::{Version, Versions};
-use crate::text::suggest::did_you_mean;
+use crate::text::message::did_you_mean;
 
 macro_rules! capabilities {
     ($($set:ident { $($variant:ident $need:ident = $name:literal from $proto:ident::$value:ident,)+ })+) => {

@@ -6,6 +6,7 @@ use crate::client::tally::{FirstFailure, Tally};
 use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Flaky, Outcome};
 use crate::spec::verdict::Violation;
+use crate::text::message::shape;
 
 /// A key that outcomes with one cause share.
 ///
@@ -67,12 +68,12 @@ fn obstacle(report: &CheckReport) -> Option<String> {
     }
 }
 
-/// The first call of the run that failed as the one did which kept this check from judging; nothing where that is the check's own.
+/// The first call of the run that failed for the reason that kept this check from judging; nothing where that is the check's own.
 pub(crate) fn began_with(report: &CheckReport, tally: &Tally) -> Option<FirstFailure> {
     let Outcome::Broken(why) = &report.outcome else { return None };
     let is_undoing = is_undoing(report, why);
     let last = report.calls.iter().rev().find(|call| call.cleanup == is_undoing)?;
-    let first = tally.first_failure(last.rpc, last.outcome.failure()?)?;
+    let first = tally.first_failure(last.rpc, &last.outcome.failure_for_a_reason()?)?;
     (first.check != report.label()).then_some(first)
 }
 
@@ -98,23 +99,5 @@ fn deadly_fields(report: &CheckReport) -> String {
             names.collect()
         }
         _ => String::new(),
-    }
-}
-
-/// The text with every word that has a digit in it made equal: ids, names, sizes and times.
-pub fn shape(text: &str) -> String {
-    let number = |word: &str| word.bytes().any(|byte| byte.is_ascii_digit());
-    let words: Vec<&str> = text.split(' ').map(|word| if number(word) { "#" } else { word }).collect();
-    words.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_numbers_make_no_difference() {
-        assert_eq!(shape("volume csi-sanity-1f-2 has 3 bytes"), shape("volume csi-sanity-1f-9 has 44 bytes"));
-        assert_ne!(shape("the volume is gone"), shape("the snapshot is gone"));
     }
 }

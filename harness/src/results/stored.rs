@@ -8,7 +8,7 @@ use std::{fs, io};
 use serde::de::DeserializeOwned;
 
 use crate::config::{ConfigError, read_yaml};
-use crate::text::error::error_chain;
+use crate::text::message::error_chain;
 
 /// The reasons why a case cannot be read or written.
 #[derive(Debug, thiserror::Error)]

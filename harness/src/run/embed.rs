@@ -32,7 +32,7 @@ use crate::results::failure_report::FailureReport;
 use crate::results::outcome::{CheckReport, Outcome, Summary};
 use crate::run::plan;
 use crate::run::runner::{JOBS, RunOptions, Runner};
-use crate::text::error::error_chain;
+use crate::text::message::error_chain;
 
 /// The test that looks at what the run as a whole left behind.
 const WHOLE_RUN: &str = "the-run/leaves-nothing-behind-and-the-driver-alive";

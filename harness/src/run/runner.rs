@@ -401,8 +401,9 @@ impl<'a> Runner<'a> {
                 [] => String::new(),
                 ended_in => format!(" since {}", ended_in.join(", ")),
             };
+            let is = if since.is_empty() { "is" } else { "has been" };
             let why = self.gone.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
-            Outcome::Broken(format!("the driver is dead{since}{why}"))
+            Outcome::Broken(format!("the driver {is} dead{since}{why}"))
         } else if *self.stop.borrow() != Halt::None {
             Outcome::Skipped("interrupted".to_owned())
         } else {

@@ -29,8 +29,8 @@ pub(crate) struct Lost {
     pub(crate) answer: String,
     /// The call and its answer, as failures show them.
     pub(crate) line: String,
-    /// The way in which it failed, in the words of the tally.
-    pub(crate) failure: Option<&'static str>,
+    /// The reason for which it failed, in the words of the tally.
+    pub(crate) reason: Option<String>,
 }
 
 /// The call of a check after which a plain call failed.
@@ -62,8 +62,8 @@ impl Lost {
             _ => return None,
         };
         let answer = shortened(&call.outcome().to_string());
-        let (line, failure) = (failure_report::call_line(call), call.outcome.failure());
-        Some(Lost { rpc: call.rpc, code, answer, line, failure })
+        let (line, reason) = (failure_report::call_line(call), call.outcome.failure_for_a_reason());
+        Some(Lost { rpc: call.rpc, code, answer, line, reason })
     }
 
     /// Returns true if a call of a check has failed like the plain call.

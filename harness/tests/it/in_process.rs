@@ -152,8 +152,8 @@ async fn what_cannot_be_served_says_why() {
         Ok(vec![(endpoint.clone(), Routes::new(IdentityServer::new(service.clone())))])
     });
     let error = driver.start().await.expect_err("there is no directory");
-    assert!(csi_harness::text::error::error_chain(&error).contains("does not exist"), "{error}");
+    assert!(csi_harness::text::message::error_chain(&error).contains("does not exist"), "{error}");
     let driver = Driver::in_process(|| Err("no state".into()));
     let error = driver.start().await.expect_err("it cannot be made");
-    assert!(csi_harness::text::error::error_chain(&error).contains("no state"), "{error}");
+    assert!(csi_harness::text::message::error_chain(&error).contains("no state"), "{error}");
 }

@@ -186,7 +186,7 @@ async fn a_node_that_is_not_there_is_named() {
     nodes.config.time_limits.dial_ms = 50;
     let Err(error) = Target::connect(nodes.config).await else { panic!("there is no such node") };
     assert!(matches!(error, TargetError::Dial(_)), "{error}");
-    assert!(csi_harness::text::error::error_chain(&error).contains("/nowhere/csi.sock"), "{error}");
+    assert!(csi_harness::text::message::error_chain(&error).contains("/nowhere/csi.sock"), "{error}");
 }
 
 /// A driver is alive only if all of it is.

@@ -251,7 +251,7 @@ async fn a_missing_driver_names_the_check_that_ended_it() {
     let ran = ran(driver, config, &checks).await;
     for left_out in [&KILLS_AND_STARTS, &ASKS_ONCE_MORE] {
         let Outcome::Broken(why) = ran.outcome(left_out) else { panic!("{:?}", ran.outcomes) };
-        assert!(why.starts_with("the driver is dead since restarts/leaves-it-dead"), "{why}");
+        assert!(why.starts_with("the driver has been dead since restarts/leaves-it-dead"), "{why}");
     }
     assert!(matches!(ran.outcome(&HAS_SEEN_ENOUGH), Outcome::Failed(_)), "{:?}", ran.outcomes);
     assert!(ran.summary.crashes.is_empty(), "{:?}", ran.summary.crashes);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use csi_harness::driver::{CallFault, Frozen, Meant, Supervisor};
 use csi_harness::prelude::*;
-use csi_harness::text::error::error_chain;
+use csi_harness::text::message::error_chain;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tokio::time::Instant;
 use tonic::async_trait;

@@ -119,7 +119,7 @@ impl Case {
 /// Skip if a case of another check is replayed; broken if a file cannot be read.
 pub(crate) fn of_check(cx: &Cx) -> CheckResult<Vec<(PathBuf, Case)>> {
     let effort = &cx.config().effort;
-    let unread = |error| Stop::broken(csi_harness::text::error::error_chain(&error));
+    let unread = |error| Stop::broken(csi_harness::text::message::error_chain(&error));
     if let Some(path) = &effort.replay {
         let case = Case::load(path).map_err(unread)?;
         return match case.check == cx.label() {

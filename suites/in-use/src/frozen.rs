@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::driver::Frozen;
 use csi_harness::prelude::*;
-use csi_harness::text::error::error_chain;
+use csi_harness::text::message::error_chain;
 use csi_ops::operation::{Operation, Request, Response};
 use csi_workload::now_us;
 use csi_workload::rules::{

@@ -8,7 +8,7 @@ use csi_harness::checks::check::{Body, Check, Runs};
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 use csi_harness::resources::workload::new_run;
-use csi_harness::text::error::error_chain;
+use csi_harness::text::message::error_chain;
 use csi_proto::Service;
 use futures_util::FutureExt as _;
 use tempfile::TempPath;

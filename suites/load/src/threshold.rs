@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use csi_harness::text::suggest::did_you_mean;
+use csi_harness::text::message::did_you_mean;
 use csi_proto::{RPCS, Rpc};
 use serde::{Deserialize, Serialize, Serializer};
 

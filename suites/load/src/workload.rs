@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use csi_harness::checks::shard::Shard;
 use csi_harness::config::{ConfigError, parse_yaml, read_yaml};
-use csi_harness::text::suggest::did_you_mean;
+use csi_harness::text::message::did_you_mean;
 use serde::Deserialize;
 
 use crate::cycle::Cycle;

@@ -38,7 +38,7 @@ check! {
     }
     async |cx| {
         let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;
-        let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
+        let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::text::message::error_chain(&error)))?;
         let probed = ProbedDriver::probe(cx).await?;
         if let Some(why) = case.unfit_for(&probed.profile, probed.has_workloads) {
             return Err(Stop::skip(why));

@@ -173,7 +173,8 @@ impl Runner<'_> {
                     continue;
                 }
                 let Some(lost) = self.fails_for_good(&call, lost).await else { continue };
-                let first = lost.failure.and_then(|how| self.target.tally.first_failure(lost.rpc, how));
+                let reason = lost.reason.as_deref();
+                let first = reason.and_then(|reason| self.target.tally.first_failure(lost.rpc, reason));
                 let first = first.filter(|first| first.check != call.judge().id);
                 let since =
                     first.map_or_else(|| "checks that ran at the same time".to_owned(), |one| one.check);

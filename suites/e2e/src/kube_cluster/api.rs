@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use csi_harness::prelude::Stop;
-use csi_harness::text::error::error_chain;
+use csi_harness::text::message::error_chain;
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy,
 };

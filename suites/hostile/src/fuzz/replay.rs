@@ -27,7 +27,7 @@ check! {
     }
     async |cx| {
         let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;
-        let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
+        let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::text::message::error_chain(&error)))?;
         let inputs = case.inputs().map_err(Stop::broken)?;
         let is_meant = |seed: &Input| inputs.iter().any(|input| input.rpc == seed.rpc);
         let Some(mut campaign) = Campaign::begin(cx, is_meant).await? else {

@@ -38,7 +38,7 @@ fn calls(case: Case) -> Vec<PlannedStep> {
 fn of_check(cx: &Cx) -> CheckResult<Vec<(PathBuf, Case)>> {
     let Some(folder) = &cx.config().effort.regressions else { return Ok(Vec::new()) };
     let mut cases = Case::load_all(folder)
-        .map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
+        .map_err(|error| Stop::broken(csi_harness::text::message::error_chain(&error)))?;
     cases.retain(|(_, case)| case.check == cx.label());
     Ok(cases)
 }

@@ -24,7 +24,7 @@ check! {
     async |cx| {
         let driver = driver(cx)?;
         KILLED.inject(cx).await?;
-        driver.start().await.map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
+        driver.start().await.map_err(|error| Stop::broken(csi_harness::text::message::error_chain(&error)))?;
         let until = Instant::now() + cx.target().restart_limit().min(cx.remaining() / 2);
         let (mut remarked, mut unready_since) = (false, None);
         while Instant::now() < until {

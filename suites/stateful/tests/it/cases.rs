@@ -265,7 +265,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
     let error = |text: &str| {
         fs::write(&path, text).unwrap();
         let error = Case::load(&path).map(|_| ()).unwrap_err();
-        csi_harness::text::error::error_chain(&error)
+        csi_harness::text::message::error_chain(&error)
     };
     for (from, to, expected) in [
         ("csi-sanity-case: 1", "csi-sanity-case: 2", "csi-sanity-case is 2; this version reads 1"),
@@ -289,11 +289,11 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
     assert!(error(&"#".repeat(CASE_BYTES_MAX as usize + 1)).contains("4194304 at the most"));
     let missing = Case::load(Path::new("/nowhere/case.yaml")).map(|_| ()).unwrap_err();
     assert!(
-        csi_harness::text::error::error_chain(&missing)
+        csi_harness::text::message::error_chain(&missing)
             .contains("failed to read /nowhere/case.yaml: No such file")
     );
     let blocked = case().store(&path.join("below a file")).unwrap_err();
-    assert!(csi_harness::text::error::error_chain(&blocked).contains("failed to write"));
+    assert!(csi_harness::text::message::error_chain(&blocked).contains("failed to write"));
 }
 
 #[test]

@@ -103,7 +103,7 @@ async fn stream<M: prost::Message + 'static>(
     client
         .ready()
         .await
-        .map_err(|error| Status::unavailable(csi_harness::text::error::error_chain(&error)))?;
+        .map_err(|error| Status::unavailable(csi_harness::text::message::error_chain(&error)))?;
     let codec = ProstCodec::<M, Response>::default();
     let path = PathAndQuery::from_static(method);
     let answer = client.server_streaming(tonic::Request::new(message), path, codec).await?;

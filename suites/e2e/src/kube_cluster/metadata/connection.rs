@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use csi_harness::prelude::Stop;
-use csi_harness::text::error::error_chain;
+use csi_harness::text::message::error_chain;
 use csi_proto::lock::Mutex;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;

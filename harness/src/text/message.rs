@@ -1,0 +1,45 @@
+//! Messages: errors with their causes, suggestions, and messages that differ only in names and numbers.
+
+/// An error with its causes on one line, each said once.
+pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// `; did you mean …?` with up to three names, or nothing where none is near.
+pub fn did_you_mean<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let mut near: Vec<(f64, &str)> = names
+        .map(|name| (strsim::jaro_winkler(wrong, name), name))
+        .filter(|(score, _)| *score > 0.85)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let near: Vec<&str> = near.into_iter().take(3).map(|(_, name)| name).collect();
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) }
+}
+
+/// The text with every word that has a digit in it made equal: ids, names, sizes and times.
+pub fn shape(text: &str) -> String {
+    let number = |word: &str| word.bytes().any(|byte| byte.is_ascii_digit());
+    let words: Vec<&str> = text.split(' ').map(|word| if number(word) { "#" } else { word }).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_make_no_difference() {
+        assert_eq!(shape("volume csi-sanity-1f-2 has 3 bytes"), shape("volume csi-sanity-1f-9 has 44 bytes"));
+        assert_ne!(shape("the volume is gone"), shape("the snapshot is gone"));
+    }
+}
