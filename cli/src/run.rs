@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anstream::{AutoStream, ColorChoice};
+use csi_harness::checks::check::Planned;
 use csi_harness::checks::expected;
 use csi_harness::checks::known::KnownFailing;
-use csi_harness::checks::planned::Planned;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::checks::shard::{Shard, digest};
 use csi_harness::client::target::Target;

@@ -47,8 +47,7 @@ pub(crate) fn proven() -> BTreeSet<&'static str> {
 
 /// The accusations that the refutation tests have seen.
 pub(crate) fn all_accused() -> impl Iterator<Item = Accused> {
-    let matrices =
-        [csi_suite_sanity::proven::MATRIX, csi_suite_data::proven::MATRIX, csi_suite_faults::proven::MATRIX];
+    let matrices = [csi_suite_sanity::PROVEN, csi_suite_data::PROVEN, csi_suite_faults::PROVEN];
     matrices.into_iter().flat_map(accused).chain(csi_suite_stateful::proven::accused())
 }
 

@@ -4,7 +4,6 @@ pub mod check;
 pub mod expected;
 pub mod filter;
 pub mod known;
-pub mod planned;
 pub mod registry;
 pub mod retired;
 pub mod shard;

@@ -13,4 +13,4 @@ pub mod spent;
 pub mod stages;
 pub mod tally;
 pub mod target;
-mod unmet;
+pub mod unmet;

@@ -11,7 +11,6 @@ pub mod hooks;
 pub mod inspect;
 pub(crate) mod ledger;
 mod list;
-pub mod memory;
 pub mod node;
 pub mod own_mounts;
 pub(crate) mod size;

@@ -6,7 +6,6 @@ pub mod cleanup;
 pub mod contents;
 pub mod driver_directory;
 pub mod frozen;
-pub mod left_behind;
 pub mod logbook;
 pub(crate) mod machine;
 pub mod mounts;

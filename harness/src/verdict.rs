@@ -16,8 +16,8 @@
 
 use std::sync::Arc;
 
+use crate::checks::check::Planned;
 use crate::checks::known::KnownFailing;
-use crate::checks::planned::Planned;
 use crate::config::profile::Profile;
 use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Finding, Outcome, Source};

@@ -8,7 +8,7 @@ use csi_harness::client::spent::TimeSpent;
 use csi_harness::client::tally::{FirstFailure, RpcCalls, Times};
 use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
-use csi_harness::resources::left_behind::{LeftBehind, Removal};
+use csi_harness::resources::cleanup::{LeftBehind, Removal};
 use csi_harness::results::failure_report::{self, ExplainingCall};
 use csi_harness::results::fault;
 use csi_harness::results::outcome::{CheckReport, Flaky, Outcome, OutcomeKind, SameFault, Summary, Verdict};

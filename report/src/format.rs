@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::conclusion::Conclusion;
 use crate::journal::Run;
-use crate::{github, html, json, junit, markdown, ndjson};
+use crate::{github, html, junit, markdown, ndjson};
 
 /// A kind of written report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Format {
         match self {
             Format::Junit => junit::render(run),
             Format::JunitAsGo => junit::render_as_go(run),
-            Format::Json => json::render(run),
+            Format::Json => json(run),
             Format::Markdown => markdown::render(run),
             Format::Html => html::render(run),
             Format::Github => github::render(run),
@@ -78,4 +78,11 @@ impl FromStr for Format {
             format!("{name:?} is not a kind of report; there are {names}")
         })
     }
+}
+
+fn json(run: &Run) -> String {
+    // Strings, numbers and lists with string keys: nothing that JSON cannot say.
+    let mut text = serde_json::to_string_pretty(run).unwrap_or_default();
+    text.push('\n');
+    text
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use csi_harness::config::profile::Profile;
-use csi_harness::resources::left_behind::LeftBehind;
+use csi_harness::resources::cleanup::LeftBehind;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::{Counts, Crash, Halt, Leak, Summary, Tally, Verdict};
 use schemars::JsonSchema;

@@ -14,7 +14,6 @@ mod format;
 mod github;
 mod html;
 mod journal;
-mod json;
 mod junit;
 mod markdown;
 mod merge;

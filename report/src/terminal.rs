@@ -11,7 +11,7 @@ use anstyle::{AnsiColor, Style};
 use csi_harness::client::patience::Waiting;
 use csi_harness::client::target::Target;
 use csi_harness::protocol::version::{Judged, Version};
-use csi_harness::resources::left_behind::LeftBehind;
+use csi_harness::resources::cleanup::LeftBehind;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report;
 use csi_harness::results::outcome::{CheckReport, Crash, Halt, Leak, OutcomeKind, Summary};

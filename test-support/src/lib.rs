@@ -1,7 +1,6 @@
 //! Code that the tests of several crates share. Only tests, benches and fuzz targets depend on it.
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
-pub mod address;
 pub mod histories;
 pub mod hostpath;
 pub mod judge;

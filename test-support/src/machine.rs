@@ -1,6 +1,11 @@
-//! The abilities of this machine that tests with real mounts need.
+//! The abilities of this machine that tests with real mounts need, and its free addresses.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The port of servers of tests. It is below the range from which the kernel takes the ports of outgoing connections.
+const PORT: u16 = 24_301;
 
 /// The programs that make file systems, each with its Debian package.
 const PROGRAMS: [(&str, &str); 3] =
@@ -30,4 +35,12 @@ fn lack() -> Option<String> {
 
 fn is_program(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// Returns a loopback address that only one caller gets. It does not find a free port by binding it, because a child
+/// that another thread forks at that moment would keep the listener open.
+pub fn free_address() -> SocketAddr {
+    static NEXT: AtomicU8 = AtomicU8::new(2);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    (Ipv4Addr::new(127, high, low, NEXT.fetch_add(1, Ordering::Relaxed)), PORT).into()
 }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use csi_harness::checks::check::Check;
+use csi_harness::checks::check::Planned;
 use csi_harness::checks::filter::Filter;
-use csi_harness::checks::planned::Planned;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
 use csi_harness::config::Config;

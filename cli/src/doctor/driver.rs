@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use csi_harness::checks::planned::Planned;
+use csi_harness::checks::check::Planned;
 use csi_harness::client::target::Target;
 use csi_harness::config::Config;
 use csi_harness::driver::Driver;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::checks::check::Planned;
 use crate::checks::check::{Check, Variants};
-use crate::checks::planned::Planned;
 use crate::checks::registry::Registry;
 use crate::config::AccessType;
 use crate::spec::requirements::{Requirement, req};

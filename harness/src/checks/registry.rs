@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::checks::check::Planned;
 use crate::checks::check::{Check, CheckRef};
-use crate::checks::planned::Planned;
 use crate::checks::retired::{Fate, Retired};
 use crate::text::message::did_you_mean;
 use crate::text::pattern::Pattern;

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::checks::check::Planned;
 use crate::checks::check::{Check, Runs, SAME_RULE};
-use crate::checks::planned::Planned;
 use crate::checks::registry::Registry;
 use crate::text::encoding::hex;
 

@@ -8,21 +8,19 @@ use std::time::Duration;
 
 use csi_proto::Rpc;
 use csi_proto::lock::Mutex;
+use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::client::answer::Answer;
 
-/// Number of steps between a time and its double. The step is the resolution of the histogram, so no time is off by
-/// more than a 16th.
-const STEPS: usize = 16;
+/// Significant decimal digits of a duration.
+const DIGITS: u8 = 2;
 /// Reasons of failures that are kept for an RPC.
 const REASONS_MAX: usize = 100;
-/// Bits of a step.
-const STEP_BITS: usize = STEPS.ilog2() as usize;
 
 /// The calls of one RPC.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RpcCalls {
     /// The RPC that was called.
     pub rpc: Rpc,
@@ -38,12 +36,15 @@ pub struct RpcCalls {
     pub longest_pause: Option<Duration>,
 }
 
-/// A histogram of the durations of calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Times {
-    /// The number of calls in each step of the histogram. A time of 64 bits falls into one of a thousand steps.
-    places: Vec<u64>,
-    longest_us: u64,
+/// A histogram of the durations of calls in microseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Times(Histogram<u64>);
+
+impl Default for Times {
+    fn default() -> Times {
+        // The number of digits is one of those that are allowed.
+        Times(Histogram::new(DIGITS).unwrap_or_else(|error| unreachable!("{error}")))
+    }
 }
 
 impl Times {
@@ -52,58 +53,25 @@ impl Times {
         self.add_step(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), 1);
     }
 
-    /// A time that this percentage of the calls did not exceed, too long by a 16th at most; zero if there is no call.
+    /// A time that this percentage of the calls did not exceed; zero if there is no call.
     pub fn percentile(&self, percent: u64) -> Duration {
-        let calls = self.places.iter().fold(0, |sum: u64, calls| sum.saturating_add(*calls));
-        let wanted = calls.saturating_mul(percent.min(100)).div_ceil(100).max(1);
-        let mut seen = 0_u64;
-        let place = self.places.iter().position(|calls| {
-            seen = seen.saturating_add(*calls);
-            seen >= wanted
-        });
-        Duration::from_micros(place.map_or(0, longest).min(self.longest_us))
+        Duration::from_micros(self.0.value_at_percentile(percent.min(100) as f64))
     }
 
     /// The histogram as longest time of a step, in microseconds, and number of calls in it, so that several can be
     /// added up.
     pub fn steps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let some = self.places.iter().enumerate().filter(|(_, calls)| **calls > 0);
-        some.map(|(place, calls)| (longest(place).min(self.longest_us), *calls))
+        self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
     }
 
     /// Adds calls of one step.
     pub fn add_step(&mut self, us: u64, calls: u64) {
-        let place = place(us);
-        if self.places.len() <= place {
-            self.places.resize(place + 1, 0);
-        }
-        self.places[place] = self.places[place].saturating_add(calls);
-        self.longest_us = self.longest_us.max(us);
+        self.0.saturating_record_n(us, calls);
     }
 
     /// The longest of them.
     pub fn longest(&self) -> Duration {
-        Duration::from_micros(self.longest_us)
-    }
-}
-
-/// The place of a time: one for each microsecond first, then steps that grow with the time.
-fn place(us: u64) -> usize {
-    let doubles = (us | 1).ilog2() as usize;
-    match doubles.checked_sub(STEP_BITS) {
-        None => us as usize,
-        Some(shift) => (shift << STEP_BITS) + (us >> shift) as usize,
-    }
-}
-
-/// The longest time that has the place.
-fn longest(place: usize) -> u64 {
-    match (place >> STEP_BITS).checked_sub(1) {
-        None => place as u64,
-        Some(shift) => {
-            let step = (STEPS + place % STEPS) as u64;
-            (step << shift) | ((1 << shift) - 1)
-        }
+        Duration::from_micros(self.0.max())
     }
 }
 
@@ -211,13 +179,13 @@ mod tests {
     use crate::client::answer::NoAnswer;
 
     #[test]
-    fn every_time_has_a_place_that_is_near_it() {
-        for us in (0..10_000).chain([1 << 40, u64::MAX - 1, u64::MAX]) {
-            let upper = longest(place(us));
-            assert!(us <= upper && upper - us <= us / STEPS as u64, "{us}: {upper}");
+    fn every_time_is_kept_to_two_digits() {
+        for us in (0..10_000).chain([1 << 40, u64::MAX]) {
+            let mut times = Times::default();
+            times.add(Duration::from_micros(us));
+            let kept_us = times.longest().as_micros() as u64;
+            assert!(us <= kept_us && kept_us - us <= us / 100, "{us}: {kept_us}");
         }
-        assert!((1..100_000).all(|us| place(us) - place(us - 1) <= 1), "no place is empty");
-        assert!(place(u64::MAX) < 1_000);
     }
 
     #[test]

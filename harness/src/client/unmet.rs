@@ -1,9 +1,14 @@
-//! Finds out what a driver or the settings lack that a check needs.
+//! Finds out what a driver or the settings lack that a check needs, and skips it.
 
 use crate::client::target::Target;
 use crate::config::AccessType;
+use crate::driver::Driver;
 use crate::protocol::capability::Capability;
 use crate::spec::need::Need;
+use crate::spec::verdict::{CheckResult, Stop};
+
+/// The reason for skipping checks of a driver that loses everything when it ends.
+pub const FORGETFUL: &str = "the driver loses everything when it stops, as restart/remembers says";
 
 impl Need {
     /// The reason why the need is not met, or `None` if it is.
@@ -67,4 +72,12 @@ impl Need {
             }),
         }
     }
+}
+
+/// Skips checks that need a driver which knows after its end what it did before.
+///
+/// # Errors
+/// Skip if a check has already reported that the driver forgets everything: one report is enough.
+pub fn needs_memory(driver: &Driver) -> CheckResult {
+    if driver.is_forgetful() { Err(Stop::skip(FORGETFUL)) } else { Ok(()) }
 }

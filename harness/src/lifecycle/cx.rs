@@ -21,7 +21,7 @@ use crate::client::target::Target;
 use crate::config::{AccessType, Pairs, Secret};
 use crate::lifecycle::ledger::{Ledger, Scope, WHOLE};
 use crate::resources::cleanup::{Cleanup, Cleanups};
-use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::cleanup::{LeftBehind, Removal};
 use crate::resources::mounts;
 use crate::resources::names::CheckNames;
 use crate::resources::resource::Resource;

@@ -14,7 +14,7 @@ use crate::client::session::Session;
 use crate::client::stages::Stage;
 use crate::config::Secret;
 use crate::driver::Driver;
-use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::cleanup::{LeftBehind, Removal};
 use crate::resources::logbook::Logbook;
 use crate::resources::resource::{Obstacle, Resource, Stays};
 

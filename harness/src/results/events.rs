@@ -1,6 +1,6 @@
 //! The events that the runner emits while it works. Reports are listeners; the runner knows none of them.
 
-use crate::checks::planned::Planned;
+use crate::checks::check::Planned;
 use crate::client::patience::Waiting;
 use crate::client::stages::Stage;
 use crate::client::target::Target;

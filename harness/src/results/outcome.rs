@@ -7,14 +7,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::checks::planned::Planned;
+use crate::checks::check::Planned;
 use crate::client::record::CallRecord;
 use crate::client::response_rules::SharedIds;
 use crate::client::spent::TimeSpent;
 use crate::client::tally::{FirstFailure, RpcCalls};
 use crate::config::profile::Profile;
 use crate::protocol::version::Judged;
-use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::cleanup::{LeftBehind, Removal};
 use crate::spec::verdict::{CutShort, Plays, Violation};
 
 /// The result of one check.

@@ -21,9 +21,9 @@ use csi_proto::lock::{Condvar, Mutex};
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 use tokio::sync::watch;
 
+use crate::checks::check::Planned;
 use crate::checks::expected;
 use crate::checks::filter::Filter;
-use crate::checks::planned::Planned;
 use crate::checks::registry::{Registry, Suite};
 use crate::client::target::Target;
 use crate::config::Config;

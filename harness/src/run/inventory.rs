@@ -10,7 +10,7 @@ use crate::client::session::Session;
 use crate::client::target::{Node, Ownership, Target};
 use crate::protocol::capability::Capability;
 use crate::resources::attachments::{Attachment, attachments, file_systems};
-use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::cleanup::{LeftBehind, Removal};
 use crate::resources::mounts;
 use crate::resources::paths::Paths;
 use crate::results::outcome::Leak;

@@ -9,8 +9,8 @@ use csi_proto::{Rpc, Service};
 use tokio::sync::Mutex;
 use tonic::async_trait;
 
+use crate::checks::check::Planned;
 use crate::checks::check::{Check, CheckRef};
-use crate::checks::planned::Planned;
 use crate::client::answer::Answer;
 use crate::client::record::{CallLog, Ticket};
 use crate::client::session::{AfterCall, Session};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use crate::checks::check::Planned;
 use crate::checks::expected;
 use crate::checks::filter::Filter;
 use crate::checks::known::{KnownFailing, KnownFailingError};
-use crate::checks::planned::Planned;
 use crate::checks::registry::Registry;
 use crate::config::{AccessType, Config};
 

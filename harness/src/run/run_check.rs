@@ -8,7 +8,7 @@ use csi_proto::Service;
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
-use crate::checks::planned::Planned;
+use crate::checks::check::Planned;
 use crate::client::record::{CallLog, Recorded, Silence};
 use crate::client::response_rules::SharedIds;
 use crate::client::session::{AfterCall, Session};

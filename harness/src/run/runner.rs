@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
+use crate::checks::check::Planned;
 use crate::checks::check::Runs;
 use crate::checks::known::KnownFailing;
-use crate::checks::planned::Planned;
 use crate::checks::registry::Registry;
 use crate::client::record::Silence;
 use crate::client::stages::Stage;
 use crate::client::target::Target;
-use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::cleanup::{LeftBehind, Removal};
 use crate::results::events::{Event, Reporter};
 use crate::results::outcome::{CheckReport, Halt, Outcome, Summary};
 use crate::run::inventory::{Inventory, Surroundings};

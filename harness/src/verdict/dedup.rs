@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::checks::check::Planned;
 use crate::checks::check::SAME_RULE;
-use crate::checks::planned::Planned;
 use crate::config::profile::Profile;
 use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Finding, Outcome, OutcomeKind, SameFault, Source};

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_harness::checks::planned::Planned;
+use csi_harness::checks::check::Planned;
 use csi_harness::client::target::Target;
 use csi_harness::config::{Config, TimeLimits};
 use csi_harness::prelude::*;

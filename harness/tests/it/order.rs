@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use csi_harness::checks::planned::Planned;
+use csi_harness::checks::check::Planned;
 use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::Outcome;

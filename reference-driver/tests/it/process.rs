@@ -8,7 +8,7 @@ use std::time::Duration;
 use csi_proto::v1::identity_client::IdentityClient;
 use csi_proto::v1::*;
 use csi_proto::{Endpoint, dial};
-use csi_test_support::address;
+use csi_test_support::machine;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::*;
@@ -141,7 +141,7 @@ async fn create_at(channel: &tonic::transport::Channel, name: &str) {
 #[tokio::test]
 async fn metrics_count_calls() {
     let fixture = Fixture::new();
-    let free = address::free();
+    let free = machine::free_address();
     let process = Process::start(&fixture.root, &[&format!("--metrics-address={free}")]);
     let mut controller = controller_client::ControllerClient::new(process.channel().await);
     controller.create_volume(create_request("v", MIB, mount(""))).await.unwrap();
@@ -316,7 +316,7 @@ async fn directories_nested_without_end_are_removed() {
 async fn metrics_without_descriptors_are_served_later() {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
     let fixture = Fixture::new();
-    let free = address::free();
+    let free = machine::free_address();
     let process = Process::start(&fixture.root, &[&format!("--metrics-address={free}")]);
     let _channel = process.channel().await;
     let id = Pid::from_child(&process.child);

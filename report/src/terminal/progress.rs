@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use csi_harness::checks::planned::Planned;
+use csi_harness::checks::check::Planned;
 use csi_harness::client::patience::Waiting;
 use csi_harness::client::stages::Stage;
 use csi_harness::results::outcome::{CheckReport, Outcome};

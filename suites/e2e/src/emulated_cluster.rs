@@ -22,7 +22,6 @@ mod access_mode;
 mod attacher;
 mod clusters;
 mod controllers;
-mod csi_driver;
 mod failure;
 mod group_snapshotter;
 mod health;

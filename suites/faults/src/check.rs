@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use csi_harness::lifecycle::memory::needs_memory;
+use csi_harness::client::unmet::needs_memory;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 use csi_nemesis::injector::Injector;

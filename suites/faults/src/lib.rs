@@ -11,7 +11,6 @@ mod found;
 mod left;
 mod life;
 mod neighbour;
-pub mod proven;
 pub mod rules;
 mod search;
 mod trial;
@@ -22,3 +21,9 @@ pub use csi_nemesis::fault::Fault;
 
 /// Every check of faults.
 pub const SUITE: Suite = Suite { name: "faults", checks: Checks::Declared(&[check::CHECKS]), retired: &[] };
+
+/// The verdicts of the checks on each defect of the reference driver and of the plain one, as the refutation tests have
+/// seen them.
+///
+/// The defect, then the checks, a line each, with the rule that they blame it for.
+pub const PROVEN: &str = include_str!("proven/matrix.txt");

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use csi_harness::lifecycle::memory::needs_memory;
+use csi_harness::client::unmet::needs_memory;
 use csi_harness::prelude::*;
 use csi_nemesis::fault::Fault;
 use csi_nemesis::injector::Injector;

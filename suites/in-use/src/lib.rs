@@ -13,7 +13,6 @@ pub mod make;
 mod node;
 pub mod nodes;
 mod other_node;
-pub mod proven;
 pub mod restarts;
 mod snapshots;
 

@@ -15,7 +15,7 @@ mod undisturbed;
 
 use std::sync::Arc;
 
-use csi_harness::lifecycle::memory::needs_memory;
+use csi_harness::client::unmet::needs_memory;
 use csi_harness::prelude::*;
 use csi_nemesis::restart::driver;
 

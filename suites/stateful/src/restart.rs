@@ -16,7 +16,7 @@ mod volume_in_use;
 use std::time::{Duration, Instant};
 
 use csi_harness::checks::registry::{Checks, Suite};
-use csi_harness::lifecycle::memory::needs_memory;
+use csi_harness::client::unmet::needs_memory;
 use csi_harness::prelude::*;
 use csi_nemesis::disruption::{Disruption, KILLED};
 use csi_nemesis::restart::driver;

@@ -7,7 +7,6 @@ mod in_use;
 mod known;
 mod mixed_nodes;
 mod new_objects;
-pub mod proven;
 mod repeated;
 mod rolling;
 mod rules;
@@ -15,8 +14,8 @@ mod used;
 mod way_back;
 
 use csi_harness::checks::registry::{Checks, Suite};
+use csi_harness::client::unmet::needs_memory;
 use csi_harness::driver::Version;
-use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 use csi_nemesis::versions;

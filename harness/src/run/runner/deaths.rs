@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::executor::Executor;
 use super::{CRASHES_MAX, Runner};
 use crate::checks::check::Check;
-use crate::checks::planned::Planned;
+use crate::checks::check::Planned;
 use crate::client::record::CallLog;
 use crate::driver::{Away, Driver};
 use crate::results::events::Event;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::checks::planned::Planned;
+use crate::checks::check::Planned;
 use crate::client::target::Target;
 use crate::config::profile::Profile;
 use crate::results::events::{Event, Reporter};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 
-use crate::checks::planned::Planned;
+use crate::checks::check::Planned;
 use crate::client::target::Target;
 use crate::results::outcome::Halt;
 use crate::run::run_check::{Done, Rules, run_check};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Runner, STOP_GRACE};
-use crate::checks::planned::Planned;
+use crate::checks::check::Planned;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::driver::{Away, Driver};

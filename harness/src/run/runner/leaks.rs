@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{INVENTORY_LIMIT, Runner};
 use crate::client::record::CallLog;
 use crate::client::session::Session;
-use crate::resources::left_behind::LeftBehind;
+use crate::resources::cleanup::LeftBehind;
 use crate::resources::resource::Resource;
 use crate::results::events::Event;
 use crate::results::outcome::Leak;

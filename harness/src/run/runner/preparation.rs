@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Runner;
-use crate::checks::planned::Planned;
+use crate::checks::check::Planned;
 use crate::config::AccessType;
 use crate::lifecycle::cx::Cx;
 use crate::lifecycle::size::{self, Found};

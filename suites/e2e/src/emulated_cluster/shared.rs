@@ -6,18 +6,19 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use csi_driver_definitions::CsiDriver;
+use csi_driver_definitions::{CsiDriver, VolumeLifecycleMode};
 use csi_harness::prelude::{Capability, Cx, Reply, Stop};
+use csi_harness::protocol::capability::Capabilities;
 use csi_harness::text::encoding::{hex, uid};
 use csi_proto::lock::Mutex;
 use csi_proto::v1::{self, volume_capability};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
+use super::Settings;
 use super::failure::{Caller, Failure};
 use super::sandbox::Sandbox;
 use super::store::Store;
-use super::{Settings, csi_driver};
 use crate::cluster::{HealthOf, Node, PersistentVolume, VolumeMode};
 
 /// The kernel has this file if SELinux is on.
@@ -84,7 +85,7 @@ impl Shared {
         Shared {
             has_csi_driver: given.is_some(),
             csi_driver: given
-                .unwrap_or_else(|| csi_driver::of(cx.target().capabilities(), settings.se_linux_mount)),
+                .unwrap_or_else(|| inferred_csi_driver(cx.target().capabilities(), settings.se_linux_mount)),
             cx,
             store: Arc::default(),
             settings,
@@ -234,5 +235,17 @@ pub(super) fn capability(
     v1::VolumeCapability {
         access_type: Some(access_type),
         access_mode: Some(AccessMode { mode: mode.into() }),
+    }
+}
+
+/// The CSIDriver of a driver for which no manifest has one. Inline volumes are permitted, because only a request shows whether the driver
+/// supports them, and SELinux contexts are as the definition promises.
+fn inferred_csi_driver(capabilities: &Capabilities, se_linux_mount: bool) -> CsiDriver {
+    CsiDriver {
+        attach_required: capabilities.has(Capability::PublishUnpublishVolume),
+        pod_info_on_mount: true,
+        se_linux_mount,
+        volume_lifecycle_modes: vec![VolumeLifecycleMode::Persistent, VolumeLifecycleMode::Ephemeral],
+        ..CsiDriver::default()
     }
 }

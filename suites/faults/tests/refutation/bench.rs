@@ -12,7 +12,7 @@ use csi_harness::run::runner::RunOptions;
 use csi_proto::{Endpoint, Listener};
 use csi_suite_faults::SUITE;
 use csi_test_support::run::{Run, options};
-use csi_test_support::{address, hostpath};
+use csi_test_support::{hostpath, machine};
 use libtest_mimic::Failed;
 use tonic::service::Routes;
 
@@ -110,7 +110,7 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
 
 /// A way through the run to a server that the plain driver has its list of volumes at.
 fn proxy() -> std::io::Result<BackendProxy> {
-    Ok(BackendProxy { listen: address::free().to_string(), target: storage::serve()?.to_string() })
+    Ok(BackendProxy { listen: machine::free_address().to_string(), target: storage::serve()?.to_string() })
 }
 
 fn config(root: &Path, tries: &Tries, proxy: BackendProxy) -> Config {

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use bench::{Played, Tries};
+use csi_harness::client::unmet::FORGETFUL;
 use csi_harness::config::AccessType;
-use csi_harness::lifecycle::memory::FORGETFUL;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_faults::SUITE;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use csi_faulty_driver::Defect;
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
-use csi_harness::resources::left_behind::Removal;
+use csi_harness::resources::cleanup::Removal;
 use csi_test_support::hostpath::{self, Backend};
 use csi_test_support::run::Run;
 use libtest_mimic::{Failed, Trial};

@@ -10,7 +10,7 @@ use csi_harness::results::outcome::{Outcome, OutcomeKind};
 use csi_harness::run::refutation::{Accused, accused};
 use csi_harness::spec::requirements::{Requirement, req};
 use csi_mock_driver::Defect;
-use csi_suite_sanity::proven::MATRIX;
+use csi_suite_sanity::PROVEN;
 use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{self, everything_on, everything_set};
@@ -20,7 +20,7 @@ const ONLY_REMARKED_ON: &Requirement = &req::NODE_EXPAND_024;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut rules = BTreeMap::<&str, Vec<Accused>>::new();
-    for one in accused(MATRIX).filter(is_to_bind) {
+    for one in accused(PROVEN).filter(is_to_bind) {
         rules.entry(one.rule.id).or_default().push(one);
     }
     let trial = |(rule, by): (&str, Vec<Accused>)| {

@@ -1,7 +1,7 @@
 //! A driver that is started while the old one still runs and holds the socket.
 
+use csi_harness::client::unmet::needs_memory;
 use csi_harness::driver::Left;
-use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 use csi_nemesis::disruption::{look_for_one, start_twice};
 use csi_nemesis::restart::driver;

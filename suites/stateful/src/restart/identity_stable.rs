@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use csi_harness::lifecycle::memory::needs_memory;
+use csi_harness::client::unmet::needs_memory;
 use csi_harness::prelude::*;
 use csi_nemesis::disruption::KILLED;
 use csi_nemesis::restart::driver;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use csi_harness::client::unmet::FORGETFUL;
 use csi_harness::driver::Driver;
-use csi_harness::lifecycle::memory::FORGETFUL;
 use csi_harness::prelude::*;
 use csi_nemesis::disruption::KILLED;
 use csi_nemesis::restart::driver;
