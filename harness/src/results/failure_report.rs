@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
+use csi_proto::{Call as _, v1};
+
 use crate::client::answer::Answer;
 use crate::client::record::CallRecord;
 use crate::protocol::rpc::Facts;
@@ -165,7 +167,7 @@ pub fn rule(report: &CheckReport, violation: &Violation) -> Option<&'static Requ
 }
 
 fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
-    let calls: Vec<&CallRecord> = report.calls.iter().filter(|call| !call.cleanup).collect();
+    let (_, calls) = calls_of_the_check(report);
     if calls.is_empty() {
         return Ok(());
     }
@@ -193,6 +195,21 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
         }
     }
     left_out.write(f)
+}
+
+/// The calls that the check made, by their places: without its clean-up, and without repeated questions for the id of a node, which come
+/// before each ControllerPublishVolume.
+fn calls_of_the_check(report: &CheckReport) -> (Vec<usize>, Vec<&CallRecord>) {
+    let mut nodes: Vec<(usize, String)> = Vec::new();
+    let mut is_new = |call: &CallRecord| {
+        let node = (call.node, call.outcome().to_string());
+        let is_known = call.rpc == v1::NodeGetInfoRequest::RPC && nodes.contains(&node);
+        if call.rpc == v1::NodeGetInfoRequest::RPC && !is_known {
+            nodes.push(node);
+        }
+        !is_known
+    };
+    report.calls.iter().enumerate().filter(|(_, call)| !call.cleanup && is_new(call)).unzip()
 }
 
 /// The time line of a violation, whose calls the record shows without their times. Of what one party does in a row, the first and the last
@@ -268,8 +285,7 @@ pub fn explaining_calls(report: &CheckReport) -> Vec<ExplainingCall> {
     if report.outcome.violation().is_some_and(|violation| !violation.transcript.is_empty()) {
         return Vec::new();
     }
-    let (places, calls): (Vec<usize>, Vec<&CallRecord>) =
-        report.calls.iter().enumerate().filter(|(_, call)| !call.cleanup).unzip();
+    let (places, calls) = calls_of_the_check(report);
     let runs = runs(&calls, &report.incidents);
     let Shown { accused, runs: shown, .. } = shown(report, &runs);
     let mut before = 0;
@@ -291,7 +307,7 @@ pub fn by_hand(report: &CheckReport) -> Vec<String> {
 
 fn commands_by_hand(report: &CheckReport) -> Option<Vec<String>> {
     let violation = report.outcome.violation()?;
-    let calls: Vec<&CallRecord> = report.calls.iter().filter(|call| !call.cleanup).collect();
+    let (_, calls) = calls_of_the_check(report);
     let runs = runs(&calls, &report.incidents);
     let Shown { accused, leading, .. } = shown(report, &runs);
     let (call, times) = *runs.get(accused?)?;

@@ -1,4 +1,4 @@
-//! Messages: errors with their causes, suggestions, and messages that differ only in names and numbers.
+//! Messages: errors with their causes, suggestions, numbers in words, and messages that differ only in names and numbers.
 
 /// An error with its causes on one line, each said once.
 pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
@@ -24,6 +24,16 @@ pub fn did_you_mean<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> St
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
     let near: Vec<&str> = near.into_iter().take(3).map(|(_, name)| name).collect();
     if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) }
+}
+
+/// A number of times in words: `once`, `3 times`.
+pub fn times(number: u64) -> String {
+    if number == 1 { "once".to_owned() } else { format!("{number} times") }
+}
+
+/// A number of entries of a list in words: `1 entry`, `3 entries`.
+pub fn entries(number: usize) -> String {
+    if number == 1 { "1 entry".to_owned() } else { format!("{number} entries") }
 }
 
 /// The text with every word that has a digit in it made equal: ids, names, sizes and times.

@@ -1,6 +1,7 @@
 //! Writes the top of the page: the verdict, the failures, and the next step.
 
 use csi_harness::results::outcome::OutcomeKind;
+use csi_harness::text::message::times;
 use csi_harness::text::shorten::shortened;
 
 use super::markup::Html;
@@ -181,16 +182,12 @@ fn write_failed(html: &mut Html, run: &Run) {
             }
             if !run.crashes.is_empty() {
                 list.element("li", &[], |item| {
-                    let died = format!("the driver died {}", times(run.crashes.len()));
+                    let died = format!("the driver died {}", times(run.crashes.len() as u64));
                     item.leaf("a", &[("href", "#crashes")], &died);
                 });
             }
         });
     });
-}
-
-fn times(number: usize) -> String {
-    if number == 1 { "once".to_owned() } else { format!("{number} times") }
 }
 
 /// The next step, with a command.

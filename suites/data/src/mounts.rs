@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use csi_harness::prelude::*;
 use csi_harness::resources::workload::play;
 use csi_harness::spec::requirements::Requirement;
+use csi_harness::text::message::times;
 
 use crate::used::{Used, describe_write};
 
@@ -44,7 +45,7 @@ impl Point<'_> {
             "something is still mounted at the {} path after the call that undoes it", self.name;
             of: rule,
             expected: "OK, and nothing mounted: the calls before are undone",
-            actual: format!("{:?} is in the mount table {left} times; the call was answered with {answer}", self.path)
+            actual: format!("{:?} is in the mount table {}; the call was answered with {answer}", self.path, times(left as u64))
         );
         Ok(())
     }

@@ -7,6 +7,7 @@ use csi_harness::prelude::*;
 use csi_harness::resources::contents::{Found, Stamp};
 use csi_harness::resources::workload::{self, WriteLocation, play};
 use csi_harness::spec::requirements::Requirement;
+use csi_harness::text::message::times;
 
 use crate::rules::{FAULT_DATA_001, FAULT_DONE_001};
 
@@ -75,7 +76,7 @@ pub(crate) fn is_free(cx: &Cx, path: &str, name: &str, rule: &'static Requiremen
     Err(Violation::new(format!("OK was returned, but something is still mounted at the {name} path"))
         .of(rule)
         .expected("an error, so that the caller retries, or nothing mounted there")
-        .actual(format!("{path:?} is in the mount table {left} times"))
+        .actual(format!("{path:?} is in the mount table {}", times(left as u64)))
         .into())
 }
 

@@ -772,12 +772,15 @@ impl<'a> Trial<'a> {
     /// Notes what is wrong.
     fn find(&mut self, violation: Violation, life: &Life, ends: bool) {
         let Some(At { fault, .. }) = self.at else { return };
-        let printed = match violation.printed.is_empty() {
-            true => self.cx().target().last_lines(),
-            false => violation.printed.to_vec(),
+        let does_not_start =
+            violation.message == NO_START || NO_POWER_START.contains(&violation.message.as_str());
+        // A driver that runs says in its answers what it lacks, and its last lines are mostly about other calls.
+        let violation = match does_not_start {
+            true => violation.printed(self.cx().target().last_lines()),
+            false => violation,
         };
         let (fault, lines) = (fault.clone(), life.lines.clone());
-        self.lived.findings.push(Finding { fault, violation: violation.printed(printed), lines, ends });
+        self.lived.findings.push(Finding { fault, violation, lines, ends });
     }
 }
 

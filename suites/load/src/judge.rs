@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use csi_harness::client::answer::{NoAnswer, Refused};
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::{Level, Requirement};
+use csi_harness::text::message;
 use csi_proto::Rpc;
 use csi_proto::lock::Mutex;
 
@@ -209,7 +210,7 @@ impl Judge {
             cx.note(format!("the load ended early: {IN_VAIN_MAX} correct calls in a row were rejected"));
         }
         for ((rpc, answer), times) in &*self.given_up.lock() {
-            let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
+            let times = message::times(*times);
             cx.note(format!("{rpc} was given up {times}, after tries that ended with {answer}"));
         }
         let faults = std::mem::take(&mut *self.faults.lock());

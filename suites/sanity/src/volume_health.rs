@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
+use csi_harness::text::message::entries;
 use v1::VolumeHealthErrorType as Status;
 use v1::volume_health::VolumeHealthEntry;
 
@@ -56,7 +57,7 @@ pub(crate) async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<BTreeMap<Stri
             "a page has more entries than were asked for";
             of: &req::CTRL_LISTHEALTH_007,
             expected: format!("at most max_entries {max_entries} entries"),
-            actual: format!("{} entries", page.entries.len())
+            actual: entries(page.entries.len())
         );
         for entry in page.entries {
             found.entry(entry.volume_id).or_default().push(self::problems(&entry.health_statuses));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::prelude::*;
 use csi_harness::spec::faults::{Claim, FaultKey};
+use csi_harness::text::message;
 
 use crate::history::Report;
 use crate::model::expectation::{Breach, Known};
@@ -154,17 +155,27 @@ impl Reported {
         if self.undecided > 0 {
             self.cx.note(format!("{} of {} objects are undecided", self.undecided, self.objects));
         }
+        let (mut of_others, mut by_others) = (0_u32, Vec::new());
         for (fault, Again { breach, reported_by, times, .. }) in &self.again {
-            let by = match self.own.contains(fault) {
-                true => "this fault",
-                false => &format!("the fault that {reported_by} reports"),
-            };
-            let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
+            if !self.own.contains(fault) {
+                of_others += times;
+                by_others.push(format!("{reported_by} ({})", fault.rule));
+                continue;
+            }
             let what = match fault.what == FaultKey::BESIDE_ANOTHER_CALL {
                 true => "calls are rejected while others are under way",
                 false => &breach.message,
             };
-            self.cx.note(format!("went on {times} after {by}: {what} ({})", fault.rule));
+            self.cx.note(format!(
+                "went on {} after this fault: {what} ({})",
+                message::times((*times).into()),
+                fault.rule
+            ));
+        }
+        if of_others > 0 {
+            by_others.dedup();
+            let (times, faults) = (message::times(of_others.into()), by_others.join(", "));
+            self.cx.note(format!("went on {times} after faults that other checks report: {faults}"));
         }
         let others = |again: &Again| !again.by_chance && !self.own.contains(&again.breach.fault());
         match self.again.into_values().find(others) {

@@ -3,6 +3,7 @@
 pub(crate) mod pages;
 
 use csi_harness::prelude::*;
+use csi_harness::text::message::entries;
 
 use super::common::{complete_snapshot, cut_snapshot, list_lags, ready_snapshot, same_snapshot};
 use crate::group::new_group;
@@ -51,7 +52,7 @@ async fn must_find_nothing(cx: &Cx, what: &str, request: v1::ListSnapshotsReques
                 response.entries.is_empty(),
                 "ListSnapshots {what} finds something";
                 expected: "an empty list",
-                actual: format!("{} entries, with snapshot_ids {found:?}", response.entries.len())
+                actual: format!("{}, with snapshot_ids {found:?}", entries(response.entries.len()))
             );
         }
         // A made-up id need not have the driver's format.

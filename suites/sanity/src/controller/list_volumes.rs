@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::prelude::*;
+use csi_harness::text::message;
 use v1::list_volumes_response::Entry;
 
 use super::common::list_lags;
@@ -130,7 +131,7 @@ async fn walk_until_complete(
         missing.is_empty(),
         "volumes are missing in the pages of max_entries {max_entries}";
         expected: format!("every volume, {:?} among them", ids.keys().collect::<Vec<_>>()),
-        actual: format!("{} entries without {missing:?}", entries.len())
+        actual: format!("{} without {missing:?}", message::entries(entries.len()))
     );
     let repeated = repeated(ids.keys(), &entries);
     ensure!(
