@@ -115,8 +115,9 @@ pub struct CaseStep {
     /// The answers that would have been right.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected: Vec<String>,
-    /// The answer that came.
-    pub came: RecordedAnswer,
+    /// The answer of the driver.
+    #[serde(rename = "came")]
+    pub recorded: RecordedAnswer,
 }
 
 /// An answer.

@@ -266,7 +266,7 @@ fn report_unordered<O: Object>(
         }
         None => breach,
     };
-    calls.sort_by_key(|part| parts[*part].step.around.invoked);
+    calls.sort_by_key(|part| parts[*part].step.context.invoked);
     let mut calls: Vec<usize> = calls.into_iter().map(|part| parts[part].entry).collect();
     calls.dedup();
     let by_itself = is_by_itself.then(|| parts[last].entry);

@@ -77,11 +77,11 @@ check! {
         let probed = ProbedDriver::probe(cx).await?;
         let path = Path::new(&probed);
         let repeat = repeat(cx);
-        let around = |(before, call, after): (Vec<Call>, Call, Vec<Call>)| {
+        let context = |(before, call, after): (Vec<Call>, Call, Vec<Call>)| {
             let once = |calls: Vec<Call>| calls.into_iter().map(PlannedStep::from);
             once(before).chain(repeated(call, repeat)).chain(once(after)).collect()
         };
-        try_all(cx, &probed, path.with_calls_out_of_turn().into_iter().map(around).collect()).await
+        try_all(cx, &probed, path.with_calls_out_of_turn().into_iter().map(context).collect()).await
     }
 }
 

@@ -140,11 +140,11 @@ impl Model {
             Call::Volume(call) => expected(
                 &self.volume(call.subject().name()),
                 call,
-                &self.around_volume(call, &Answer::Unknown, span),
+                &self.context_of_volume(call, &Answer::Unknown, span),
             ),
             Call::Snapshot(call) => {
-                let around = self.around_snapshot(call, &Answer::Unknown, span);
-                expected(&self.snapshot(call.subject().name()), call, &around)
+                let context = self.around_snapshot(call, &Answer::Unknown, span);
+                expected(&self.snapshot(call.subject().name()), call, &context)
             }
             Call::Group(call) => {
                 expected(&self.group(call.subject().name()), call, &self.around_group(call, span))
@@ -185,14 +185,14 @@ impl Model {
     }
 
     fn take_volume(&mut self, call: &VolumeCall, answer: Answer<VolumeResponse>, span: Span) -> StepResult {
-        let around = self.around_volume(call, &answer, span);
+        let context = self.context_of_volume(call, &answer, span);
         if let VolumeCall::Write { volume, slot, .. } = call {
             self.mark_copies_unknown(*volume, *slot);
         }
         let name = call.subject().name();
         let others = Volume::id_given(&answer);
         let taken =
-            take(&mut self.volumes, &mut self.lost, name, Operation { call: call.clone(), answer, around });
+            take(&mut self.volumes, &mut self.lost, name, Operation { call: call.clone(), answer, context });
         self.taken(taken, name, others)
     }
 
@@ -202,20 +202,24 @@ impl Model {
         answer: Answer<SnapshotResponse>,
         span: Span,
     ) -> StepResult {
-        let around = self.around_snapshot(call, &answer, span);
+        let context = self.around_snapshot(call, &answer, span);
         let name = call.subject().name();
         let others = Snapshot::id_given(&answer);
-        let taken =
-            take(&mut self.snapshots, &mut self.lost, name, Operation { call: call.clone(), answer, around });
+        let taken = take(
+            &mut self.snapshots,
+            &mut self.lost,
+            name,
+            Operation { call: call.clone(), answer, context },
+        );
         self.taken(taken, name, others)
     }
 
     fn take_group(&mut self, call: &GroupCall, answer: Answer<GroupResponse>, span: Span) -> StepResult {
-        let around = self.around_group(call, span);
+        let context = self.around_group(call, span);
         let name = call.subject().name();
         let others = Group::id_given(&answer);
         let taken =
-            take(&mut self.groups, &mut self.lost, name, Operation { call: call.clone(), answer, around });
+            take(&mut self.groups, &mut self.lost, name, Operation { call: call.clone(), answer, context });
         self.taken(taken, name, others)
     }
 
@@ -285,8 +289,8 @@ where
     objects.iter().filter(|(_, possible)| is_made(possible)).map(|(name, _)| *name).collect()
 }
 
-fn expected<O: Object>(states: &[O], call: &O::Call, around: &CallContext) -> BTreeSet<String> {
-    states.iter().map(|state| state.judge(call, around).to_string()).collect()
+fn expected<O: Object>(states: &[O], call: &O::Call, context: &CallContext) -> BTreeSet<String> {
+    states.iter().map(|state| state.judge(call, context).to_string()).collect()
 }
 
 /// Applies a call to its object, unless the state of the object is unknown.

@@ -72,7 +72,7 @@ pub struct Made {
     /// The request, without secrets.
     pub request: Value,
     /// The answer, without secrets.
-    pub came: RecordedAnswer,
+    pub recorded: RecordedAnswer,
     /// The entries of all pages, of a list.
     listing: Listing,
 }
@@ -243,8 +243,9 @@ impl Orchestrator {
     /// A call that is not awaited any more. Its effect is unknown.
     fn given_up(&self, invoked: Time) -> Made {
         let span = Span { invoked, returned: self.now() };
-        let came = RecordedAnswer::new(&Answer::<Response>::Unknown, "given up by the caller", Value::Null);
-        Made { answer: Answer::Unknown, span, request: Value::Null, came, listing: Listing::None }
+        let recorded =
+            RecordedAnswer::new(&Answer::<Response>::Unknown, "given up by the caller", Value::Null);
+        Made { answer: Answer::Unknown, span, request: Value::Null, recorded, listing: Listing::None }
     }
 
     /// Repeats a call until the driver says something other than "not now", or the time is over.
@@ -300,9 +301,9 @@ impl Orchestrator {
             }
             answer::Answer::Unknown(no_answer) => (Answer::Unknown, no_answer.to_string(), Value::Null),
         };
-        let came = RecordedAnswer::new(&answer, &message, response);
+        let recorded = RecordedAnswer::new(&answer, &message, response);
         let (span, request) = (Span { invoked, returned }, self.kept(|| redact::json(request)));
-        Made { answer, span, request, came, listing: Listing::None }
+        Made { answer, span, request, recorded, listing: Listing::None }
     }
 
     /// True if requests and responses are kept as JSON.

@@ -183,8 +183,8 @@ pub async fn play(
         // The model sees only codes. The words of a driver explain its rejection, and show whether this machine is to blame.
         let explained = |breach: Breach| match breach.code {
             Some(code) => match sequence.steps.last() {
-                Some(step) if step.came.code == code_name(code) => {
-                    Breach { actual: step.came.to_string(), ..breach }
+                Some(step) if step.recorded.code == code_name(code) => {
+                    Breach { actual: step.recorded.to_string(), ..breach }
                 }
                 _ => breach,
             },
@@ -212,7 +212,7 @@ pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -
         to_us: micros(made.span.returned),
         request: made.request,
         expected,
-        came: made.came,
+        recorded: made.recorded,
     }
 }
 
@@ -282,7 +282,7 @@ impl Sequence {
         let last = self.steps.len();
         let row = |(number, step): (usize, &CaseStep)| {
             let mark = if number == last { '>' } else { ' ' };
-            format!("{mark} {number:>3}  {:<width$}  {}{}", step.call.to_string(), step.came, step.how)
+            format!("{mark} {number:>3}  {:<width$}  {}{}", step.call.to_string(), step.recorded, step.how)
         };
         let mut lines = vec!["calls, of which the last one breaks the rule".to_owned()];
         lines.extend((1..).zip(&self.steps).map(row));
@@ -306,8 +306,8 @@ fn reproduction_of(step: &CaseStep) -> impl Iterator<Item = ReproductionStep> {
         rpc: RPCS.iter().find(|rpc| rpc.method == method).map(|rpc| rpc.method.to_owned()),
         what: step.call.to_string(),
         request: step.request.clone(),
-        code: step.came.code.clone(),
-        response: step.came.response.clone(),
+        code: step.recorded.code.clone(),
+        response: step.recorded.response.clone(),
     };
     disrupted.into_iter().chain([made])
 }

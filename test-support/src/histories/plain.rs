@@ -47,10 +47,10 @@ impl Plain<'_> {
             return true;
         }
         let first_end =
-            left.iter().map(|call| self.calls[*call].1.step.around.returned).min().unwrap_or_default();
+            left.iter().map(|call| self.calls[*call].1.step.context.returned).min().unwrap_or_default();
         for call in left {
             let (name, part) = self.calls[call];
-            if part.step.around.invoked > first_end {
+            if part.step.context.invoked > first_end {
                 continue;
             }
             for after in as_answered(&states[&name], part) {
@@ -77,7 +77,7 @@ impl Plain<'_> {
         for call in (0..self.calls.len()).filter(|call| !self.is_known(*call)) {
             let (name, part) = self.calls[call];
             let settled = done.iter().any(|done| self.settles(*done, call));
-            if settled || part.step.around.invoked > first_end || Volume::only_looks(&part.step.call) {
+            if settled || part.step.context.invoked > first_end || Volume::only_looks(&part.step.call) {
                 continue;
             }
             for after in as_done(&states[&name], part) {
@@ -104,7 +104,7 @@ impl Plain<'_> {
         let ((name, call), (of, earlier)) = (self.calls[call], self.calls[earlier]);
         name == of
             && matches!(call.step.answer, Answer::Done(_))
-            && earlier.step.around.returned <= call.step.around.invoked
+            && earlier.step.context.returned <= call.step.context.invoked
             && Volume::settles(&call.step.call, &earlier.step.call)
     }
 }
@@ -112,10 +112,10 @@ impl Plain<'_> {
 fn as_answered(volume: &Volume, part: &Part<Volume>) -> Vec<Volume> {
     let step = &part.step;
     let fits = |mut state: Volume| {
-        let mut finding = state.judge(&step.call, &step.around).of("", &step.answer);
+        let mut finding = state.judge(&step.call, &step.context).of("", &step.answer);
         if let Answer::Done(said) = &step.answer {
-            finding = finding.and(state.weigh(&step.call, said, &step.around));
-            state.apply(&step.call, Some(said), &step.around);
+            finding = finding.and(state.weigh(&step.call, said, &step.context));
+            state.apply(&step.call, Some(said), &step.context);
         }
         (!matches!(finding, Finding::Wrong(_))).then_some(state)
     };
@@ -123,11 +123,11 @@ fn as_answered(volume: &Volume, part: &Part<Volume>) -> Vec<Volume> {
 }
 
 fn as_done(volume: &Volume, part: &Part<Volume>) -> Vec<Volume> {
-    let mut around = part.step.around.clone();
-    around.returned = Time::MAX;
+    let mut context = part.step.context.clone();
+    context.returned = Time::MAX;
     let done = |mut state: Volume| {
-        state.judge(&part.step.call, &part.step.around).may_be_done().then(|| {
-            state.apply(&part.step.call, None, &around);
+        state.judge(&part.step.call, &part.step.context).may_be_done().then(|| {
+            state.apply(&part.step.call, None, &context);
             state
         })
     };

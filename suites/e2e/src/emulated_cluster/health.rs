@@ -37,12 +37,12 @@ pub(super) fn of_volume(
 /// # Errors
 /// A violation if no status can represent it.
 pub(super) fn of_entries(entries: &[VolumeHealthEntry]) -> Done<Vec<HealthCondition>> {
-    use v1::VolumeHealthErrorType as Told;
-    let status = |entry: &VolumeHealthEntry| match Told::try_from(entry.status) {
-        Ok(Told::UnknownVolumeHealthType) => Err(no_status()),
-        Ok(Told::Degraded) => Ok(Some("Degraded")),
-        Ok(Told::Inaccessible) => Ok(Some("Inaccessible")),
-        Ok(Told::DataLoss) => Ok(Some("DataLoss")),
+    use v1::VolumeHealthErrorType as HealthType;
+    let status = |entry: &VolumeHealthEntry| match HealthType::try_from(entry.status) {
+        Ok(HealthType::UnknownVolumeHealthType) => Err(no_status()),
+        Ok(HealthType::Degraded) => Ok(Some("Degraded")),
+        Ok(HealthType::Inaccessible) => Ok(Some("Inaccessible")),
+        Ok(HealthType::DataLoss) => Ok(Some("DataLoss")),
         Err(_) => Ok(None),
     };
     for (index, entry) in entries.iter().enumerate() {
@@ -60,11 +60,11 @@ pub(super) fn of_entries(entries: &[VolumeHealthEntry]) -> Done<Vec<HealthCondit
 /// # Errors
 /// A violation if no status can represent it.
 pub(super) fn of_storage(entries: &[StorageBackendHealth]) -> Done<Vec<HealthCondition>> {
-    use v1::StorageHealthErrorType as Told;
-    let status = |entry: &StorageBackendHealth| match Told::try_from(entry.status) {
-        Ok(Told::UnknownStorageHealthErrorType) => Err(no_status()),
-        Ok(Told::StorageDegraded) => Ok(Some("StorageDegraded")),
-        Ok(Told::StorageUnreachable) => Ok(Some("StorageUnreachable")),
+    use v1::StorageHealthErrorType as HealthType;
+    let status = |entry: &StorageBackendHealth| match HealthType::try_from(entry.status) {
+        Ok(HealthType::UnknownStorageHealthErrorType) => Err(no_status()),
+        Ok(HealthType::StorageDegraded) => Ok(Some("StorageDegraded")),
+        Ok(HealthType::StorageUnreachable) => Ok(Some("StorageUnreachable")),
         Err(_) => Ok(None),
     };
     for (index, entry) in entries.iter().enumerate() {

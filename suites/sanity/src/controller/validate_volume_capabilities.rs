@@ -157,15 +157,15 @@ check! {
         let volume = cx.node_volume().await?;
         let request = validate_request(cx, &volume);
         let confirmed = confirmed_as_made(cx, &volume).await?;
-        for (field, sent, came) in [
+        for (field, sent, returned) in [
             ("volume_context", &request.volume_context, &confirmed.volume_context),
             ("parameters", &request.parameters, &confirmed.parameters),
         ] {
             ensure!(
-                came.is_empty() || came == sent,
+                returned.is_empty() || returned == sent,
                 "confirmed has another {} than the request", field;
                 expected: format!("{sent:?}, or nothing"),
-                actual: format!("{came:?}")
+                actual: format!("{returned:?}")
             );
         }
         Ok(())

@@ -39,7 +39,7 @@ pub(super) fn lines(case: &Case) -> String {
 
 fn comment(case: &Case, number: usize, step: &CaseStep) -> String {
     let worker = if case.is_concurrent() { format!(" worker {}:", step.worker) } else { String::new() };
-    let mut text = format!("\n# {number}.{worker} {}: {}\n", step.call, one_line(&step.came.to_string()));
+    let mut text = format!("\n# {number}.{worker} {}: {}\n", step.call, one_line(&step.recorded.to_string()));
     if !step.expected.is_empty() {
         text.push_str(&format!("#    expected {}\n", one_line(&step.expected.join("; "))));
     }

@@ -29,7 +29,7 @@ pub(super) fn test(case: &Case) -> String {
         let id = |field: &str, text: &str| named(&ids, field, text).map(variable);
         let call = pool.as_ref().and_then(|pool| call(pool, rpc_path(step)?, &step.request, &id));
         let given = needed(given(&mut ids, step), &case.steps[number..]);
-        let _ = writeln!(text, "    // {number}. {}: {}", step.call, one_line(&step.came.to_string()));
+        let _ = writeln!(text, "    // {number}. {}: {}", step.call, one_line(&step.recorded.to_string()));
         match call {
             None => {}
             Some(call) if number == broken => {
@@ -78,8 +78,8 @@ fn call(
 fn assertion(case: &Case, step: &CaseStep) -> String {
     let expected =
         if step.expected.is_empty() { case.breach.expected.clone() } else { step.expected.join("; ") };
-    let text = format!("expected {expected}, and {} came", step.came.code);
-    let condition = match &step.came.code[..] {
+    let text = format!("expected {expected}, and {} came", step.recorded.code);
+    let condition = match &step.recorded.code[..] {
         "OK" => "answer.is_err()".to_owned(),
         code => {
             let code = csi_code(code);

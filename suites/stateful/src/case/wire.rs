@@ -47,7 +47,7 @@ pub(super) fn given(ids: &mut Ids, step: &CaseStep) -> Vec<Given> {
 }
 
 fn first(ids: &mut Ids, name: Name, step: &CaseStep, path: Vec<PathPart>) -> Option<Given> {
-    let value = path.iter().try_fold(&step.came.response, |value, part| match part {
+    let value = path.iter().try_fold(&step.recorded.response, |value, part| match part {
         PathPart::Field(field) => value.get(field),
         PathPart::Entry(entry) => value.get(entry),
     });

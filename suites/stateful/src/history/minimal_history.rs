@@ -39,10 +39,10 @@ struct Core<'a, O: Object> {
 
 impl<'a, O: Object> Core<'a, O> {
     fn new(parts: &'a [Part<O>], last: usize, fault: &'a FaultKey) -> Core<'a, O> {
-        let around = |place: usize| &parts[place].step.around;
+        let context = |place: usize| &parts[place].step.context;
         let mut before: Vec<usize> =
-            (0..parts.len()).filter(|place| around(*place).invoked <= around(last).returned).collect();
-        before.sort_by_key(|place| around(*place).invoked);
+            (0..parts.len()).filter(|place| context(*place).invoked <= context(last).returned).collect();
+        before.sort_by_key(|place| context(*place).invoked);
         Core { parts, last, fault, before, steps: CORE_STEPS_MAX }
     }
 

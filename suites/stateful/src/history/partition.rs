@@ -125,7 +125,7 @@ impl Partitioner {
     }
 
     fn take(&mut self, history: &History, place: usize, entry: &Entry) {
-        let around = CallContext {
+        let context = CallContext {
             owner: Presence::No,
             ..CallContext::new(self.profile.clone(), entry.span.invoked, entry.span.returned)
         };
@@ -142,11 +142,11 @@ impl Partitioner {
                     Response::Volume(said) => said.clone(),
                     _ => VolumeResponse::Nothing,
                 });
-                self.volume(place, call.clone(), answer, around.clone());
+                self.volume(place, call.clone(), answer, context.clone());
                 if let VolumeCall::CreateVolume { name, wanted } = call
                     && let Some(source) = wanted.source
                 {
-                    self.look_at_source(place, *name, source, &entry.answer, &around);
+                    self.look_at_source(place, *name, source, &entry.answer, &context);
                 }
             }
             (Call::Snapshot(call), answer) => {
@@ -154,9 +154,9 @@ impl Partitioner {
                     Response::Snapshot(said) => said.clone(),
                     _ => SnapshotResponse::Nothing,
                 });
-                self.snapshot(place, call.clone(), answer, around.clone());
+                self.snapshot(place, call.clone(), answer, context.clone());
                 if let SnapshotCall::CreateSnapshot { name, volume } = call {
-                    self.look_at_source(place, *name, *volume, &entry.answer, &around);
+                    self.look_at_source(place, *name, *volume, &entry.answer, &context);
                 }
             }
             (Call::Group(call), answer) => {
@@ -164,13 +164,13 @@ impl Partitioner {
                     Response::Group(said) => said.clone(),
                     _ => GroupResponse::Nothing,
                 });
-                let step = Operation { call: call.clone(), answer, around: around.clone() };
+                let step = Operation { call: call.clone(), answer, context: context.clone() };
                 self.parts.groups.entry(call.subject().name()).or_default().push(Part { step, entry: place });
                 if let (GroupCall::CreateVolumeGroupSnapshot { name, volumes }, Answer::Done(_)) =
                     (call, &entry.answer)
                 {
                     for volume in volumes {
-                        self.look_at_source(place, *name, *volume, &entry.answer, &around);
+                        self.look_at_source(place, *name, *volume, &entry.answer, &context);
                     }
                 }
             }
@@ -181,7 +181,7 @@ impl Partitioner {
                 {
                     let unlisted = VolumeResponse::Unlisted { pages: listed.pages };
                     let said = listed.entries.get(&volume).cloned().unwrap_or(unlisted);
-                    self.volume(place, list.of_volume(volume), Answer::Done(said), around.clone());
+                    self.volume(place, list.of_volume(volume), Answer::Done(said), context.clone());
                 }
             }
             (Call::List(_), Answer::Done(Response::Snapshots(listed))) => {
@@ -192,7 +192,7 @@ impl Partitioner {
                         place,
                         SnapshotCall::Listing { snapshot },
                         Answer::Done(said),
-                        around.clone(),
+                        context.clone(),
                     );
                 }
             }
@@ -205,10 +205,10 @@ impl Partitioner {
         entry: usize,
         call: VolumeCall,
         answer: Answer<VolumeResponse>,
-        around: CallContext,
+        context: CallContext,
     ) {
         let name = call.subject().name();
-        let step = Operation { call, answer, around };
+        let step = Operation { call, answer, context };
         self.parts.volumes.entry(name).or_default().push(Part { step, entry });
     }
 
@@ -217,10 +217,10 @@ impl Partitioner {
         entry: usize,
         call: SnapshotCall,
         answer: Answer<SnapshotResponse>,
-        around: CallContext,
+        context: CallContext,
     ) {
         let name = call.subject().name();
-        let step = Operation { call, answer, around };
+        let step = Operation { call, answer, context };
         self.parts.snapshots.entry(name).or_default().push(Part { step, entry });
     }
 
@@ -232,7 +232,7 @@ impl Partitioner {
         copy: Name,
         source: Id,
         answer: &Answer<Response>,
-        around: &CallContext,
+        context: &CallContext,
     ) {
         let is_the_only_making = self.makings.get(&copy) == Some(&1);
         let found = match answer {
@@ -243,11 +243,11 @@ impl Partitioner {
         match source.name.kind {
             ObjectKind::Volume => {
                 let answer = found.map(|()| VolumeResponse::Nothing);
-                self.volume(entry, VolumeCall::Copying { volume: source }, answer, around.clone());
+                self.volume(entry, VolumeCall::Copying { volume: source }, answer, context.clone());
             }
             ObjectKind::Snapshot => {
                 let answer = found.map(|()| SnapshotResponse::Nothing);
-                self.snapshot(entry, SnapshotCall::Copying { snapshot: source }, answer, around.clone());
+                self.snapshot(entry, SnapshotCall::Copying { snapshot: source }, answer, context.clone());
             }
             ObjectKind::Group => {}
             ObjectKind::Member => {
@@ -259,7 +259,7 @@ impl Partitioner {
                     let step = Operation {
                         call: GroupCall::Copying { group: only },
                         answer,
-                        around: around.clone(),
+                        context: context.clone(),
                     };
                     self.parts.groups.entry(group).or_default().push(Part { step, entry });
                 }

@@ -73,8 +73,8 @@ fn search_with<O: Object>(
     let mut edges: Vec<_> = (0..parts.len())
         .filter(may_matter)
         .flat_map(|place| {
-            let around = &parts[place].step.around;
-            [(around.invoked, Edge::Begin, place), (around.returned, Edge::End, place)]
+            let context = &parts[place].step.context;
+            [(context.invoked, Edge::Begin, place), (context.returned, Edge::End, place)]
         })
         .collect();
     edges.sort_unstable();
@@ -116,10 +116,10 @@ pub(super) fn culprit<O: Object>(parts: &[Part<O>], last: usize) -> Option<(usiz
     if !O::only_looks(&step(last).call) {
         return None;
     }
-    let end = step(last).around.returned;
+    let end = step(last).context.returned;
     let changed = |place: &usize| {
         let step = step(*place);
-        step.around.invoked <= end && !O::only_looks(&step.call) && matches!(step.answer, Answer::Done(_))
+        step.context.invoked <= end && !O::only_looks(&step.call) && matches!(step.answer, Answer::Done(_))
     };
     let mut steps = CULPRIT_STEPS_MAX;
     (0..parts.len()).filter(changed).find_map(|one| {
@@ -136,18 +136,18 @@ pub(super) fn culprit<O: Object>(parts: &[Part<O>], last: usize) -> Option<(usiz
 
 /// A call that was rejected while a caller looked, who may have seen what was made before the call failed.
 pub(super) fn rejected_beside<O: Object>(parts: &[Part<O>], look: usize) -> Option<usize> {
-    let begin = parts[look].step.around.invoked;
+    let begin = parts[look].step.context.invoked;
     rejected(parts, look, |call| call.returned >= begin)
 }
 
 /// Finds a call that was rejected and took effect all the same, as a later look shows, with its fault. A driver that
 /// was ended may have forgotten earlier calls.
 pub(super) fn rejected_and_done<O: Object>(parts: &[Part<O>], look: usize) -> Option<(usize, Breach)> {
-    let around = &parts[look].step.around;
-    if around.profile.was_ended {
+    let context = &parts[look].step.context;
+    if context.profile.was_ended {
         return None;
     }
-    let begin = around.invoked;
+    let begin = context.invoked;
     let one = rejected(parts, look, |call| call.returned < begin)?;
     let Operation { call, answer, .. } = &parts[one].step;
     let breach = Breach {
@@ -168,20 +168,20 @@ fn rejected<O: Object>(
     look: usize,
     is_meant: impl Fn(&CallContext) -> bool,
 ) -> Option<usize> {
-    let end = parts[look].step.around.returned;
+    let end = parts[look].step.context.returned;
     if !O::only_looks(&parts[look].step.call) {
         return None;
     }
     let is_rejected = |place: &usize| {
-        let Operation { call, answer, around } = &parts[*place].step;
+        let Operation { call, answer, context } = &parts[*place].step;
         let is_rejected = matches!(answer, Answer::Refused(_)) && !O::only_looks(call);
-        is_rejected && around.invoked <= end && is_meant(around)
+        is_rejected && context.invoked <= end && is_meant(context)
     };
     let mut steps = CULPRIT_STEPS_MAX;
     (0..parts.len()).filter(is_rejected).find(|one| {
         let mut parts = parts.to_vec();
         parts[*one].step.answer = Answer::Unknown;
-        let came_later = |place: usize| parts[place].step.around.invoked > end;
+        let came_later = |place: usize| parts[place].step.context.invoked > end;
         let treat = |place| if came_later(place) { Treatment::LeftOut } else { Treatment::Kept };
         match search(&parts, treat, &mut steps) {
             Outcome::Ordered(_) | Outcome::Known(_) => true,

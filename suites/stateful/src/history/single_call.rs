@@ -15,10 +15,10 @@ const SHOWN_BY_MAX: usize = 40;
 /// The calls with wrong answers that may explain why one of them, which ended first, cannot be ordered: that call
 /// itself, or others that had not ended by then. Each comes with its fault.
 pub(super) fn wrong<O: Object>(parts: &[Part<O>], last: usize) -> Vec<(usize, Breach)> {
-    let end = parts[last].step.around.returned;
+    let end = parts[last].step.context.returned;
     let is_open = |place: &usize| {
-        let around = &parts[*place].step.around;
-        around.invoked <= end && around.returned >= end
+        let context = &parts[*place].step.context;
+        context.invoked <= end && context.returned >= end
     };
     let open: Vec<usize> = (0..parts.len()).filter(is_open).collect();
     let mut steps = STEPS_MAX;
@@ -63,11 +63,11 @@ pub(super) fn shown_by<O: Object>(parts: &[Part<O>], one: usize, wrong: &Breach)
     if shows(None) {
         return None;
     }
-    let around = |place: usize| &parts[place].step.around;
+    let context = |place: usize| &parts[place].step.context;
     let mut others: Vec<usize> = (0..parts.len())
-        .filter(|place| *place != one && around(*place).invoked <= around(one).returned)
+        .filter(|place| *place != one && context(*place).invoked <= context(one).returned)
         .collect();
-    others.sort_by_key(|place| around(*place).invoked);
+    others.sort_by_key(|place| context(*place).invoked);
     others.into_iter().rev().take(SHOWN_BY_MAX).find(|other| shows(Some(*other)))
 }
 

@@ -15,23 +15,23 @@ pub(super) fn volume(
     volume: &mut Volume,
     call: &VolumeCall,
     said: Option<&VolumeResponse>,
-    around: &CallContext,
+    context: &CallContext,
 ) {
     use VolumeCall::*;
     match (call, call.subject().id()) {
         (CreateVolume { wanted, .. }, _) => {
-            let life = volume.life.get_or_insert_with(|| made(wanted, around));
+            let life = volume.life.get_or_insert_with(|| made(wanted, context));
             if let Some(VolumeResponse::Made(facts)) = said {
                 learn(life, facts);
             }
         }
-        (DeleteVolume { .. }, Some(id)) => volume.delete(id, around.fades_until()),
+        (DeleteVolume { .. }, Some(id)) => volume.delete(id, context.fades_until()),
         (_, Some(id)) => {
             // A write goes to whichever of two volumes of that id is mounted.
             let said = said.filter(|_| !volume.is_left_in_use(id));
             if let Some(life) = volume.find_mut(id) {
                 change(life, call, said);
-                see_empty(life, call, said, around);
+                see_empty(life, call, said, context);
             }
             undo_what_is_left(volume, call);
         }
@@ -40,11 +40,11 @@ pub(super) fn volume(
 }
 
 /// Remembers the places that a workload found empty, where that was surely in this volume.
-fn see_empty(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse>, around: &CallContext) {
+fn see_empty(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse>, context: &CallContext) {
     let VolumeCall::Read { node, target, .. } = *call else { return };
     let Some(VolumeResponse::Read(found, _)) = said else { return };
     let is_sure =
-        is_in_use(life, (node, target), around) && !life.is_elsewhere(node) && !life.is_torn(node, target);
+        is_in_use(life, (node, target), context) && !life.is_elsewhere(node) && !life.is_torn(node, target);
     if is_sure {
         let empty = found.iter().filter(|(_, found)| **found == Found::Empty);
         life.seen_empty.extend(empty.map(|(slot, _)| *slot));
@@ -69,8 +69,8 @@ fn undo_what_is_left(volume: &mut Volume, call: &VolumeCall) {
     });
 }
 
-fn made(wanted: &CreateSpec, around: &CallContext) -> VolumeLife {
-    let copied = wanted.source.and_then(|source| around.bytes.get(&source));
+fn made(wanted: &CreateSpec, context: &CallContext) -> VolumeLife {
+    let copied = wanted.source.and_then(|source| context.bytes.get(&source));
     VolumeLife { bytes: copied.cloned().unwrap_or_default(), ..VolumeLife::new(wanted.clone()) }
 }
 
@@ -94,8 +94,8 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
         ControllerPublishVolume { node, usage, readonly, .. } => {
             let new = Attachment { usage, readonly, context: None };
             let attachment = life.attached.entry(node).or_insert(new);
-            if let Some(VolumeResponse::Attached(context)) = said {
-                attachment.context.get_or_insert_with(|| context.clone());
+            if let Some(VolumeResponse::Attached(publish_context)) = said {
+                attachment.context.get_or_insert_with(|| publish_context.clone());
             }
         }
         ControllerUnpublishVolume { node: Some(node), .. } => {
@@ -173,17 +173,17 @@ pub(super) fn snapshot(
     snapshot: &mut Snapshot,
     call: &SnapshotCall,
     said: Option<&SnapshotResponse>,
-    around: &CallContext,
+    context: &CallContext,
 ) {
     use SnapshotCall::*;
     let life = match call {
         CreateSnapshot { volume, .. } => {
-            let life = snapshot.life.get_or_insert_with(|| cut(*volume, around.bytes.get(volume)));
+            let life = snapshot.life.get_or_insert_with(|| cut(*volume, context.bytes.get(volume)));
             // The answer about a snapshot of another volume contains no facts about this one.
             (life.volume == *volume).then_some(life)
         }
         DeleteSnapshot { snapshot: id } => {
-            snapshot.delete(*id, around.fades_until());
+            snapshot.delete(*id, context.fades_until());
             None
         }
         GetSnapshot { snapshot: id } | Listing { snapshot: id } | Copying { snapshot: id } => {
@@ -214,7 +214,12 @@ fn learn_snapshot(life: &mut SnapshotLife, facts: &SnapshotFacts) {
 }
 
 /// A group snapshot after a call was done.
-pub(super) fn group(group: &mut Group, call: &GroupCall, said: Option<&GroupResponse>, around: &CallContext) {
+pub(super) fn group(
+    group: &mut Group,
+    call: &GroupCall,
+    said: Option<&GroupResponse>,
+    context: &CallContext,
+) {
     use GroupCall::*;
     let life = match call {
         CreateVolumeGroupSnapshot { volumes, .. } => Some(group.life.get_or_insert_with(|| GroupLife {
@@ -224,10 +229,10 @@ pub(super) fn group(group: &mut Group, call: &GroupCall, said: Option<&GroupResp
             ready: false,
             members: None,
             thinned: false,
-            bytes: around.bytes.clone(),
+            bytes: context.bytes.clone(),
         })),
         DeleteVolumeGroupSnapshot { group: id } => {
-            group.delete(*id, around.fades_until());
+            group.delete(*id, context.fades_until());
             None
         }
         DeleteMember { group: id, member } => {

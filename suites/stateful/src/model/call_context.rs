@@ -129,9 +129,10 @@ impl CallContext {
 
     /// Returns true if both have equal facts, except for the time.
     pub(super) fn is_like(&self, other: &CallContext) -> bool {
-        let known = |around: &CallContext| {
-            let source = (around.source, around.source_bytes, around.source_in_use, around.source_came_again);
-            (source, around.dependants, around.owner)
+        let known = |context: &CallContext| {
+            let source =
+                (context.source, context.source_bytes, context.source_in_use, context.source_came_again);
+            (source, context.dependants, context.owner)
         };
         known(self) == known(other) && self.bytes == other.bytes
     }

@@ -10,36 +10,36 @@ use super::state::{Group, HasId, Held, Named, Volume};
 use super::{Model, Span};
 
 impl Model {
-    fn around(&self, span: Span) -> CallContext {
+    fn context(&self, span: Span) -> CallContext {
         let pending = self.volumes.values().any(|one| one.pending().next().is_some())
             || self.snapshots.values().any(|one| one.pending().next().is_some())
             || self.groups.values().any(|one| one.pending().next().is_some());
-        let around = CallContext::new(self.profile.clone(), span.invoked, span.returned);
-        CallContext { pending_elsewhere: pending, ..around }
+        let context = CallContext::new(self.profile.clone(), span.invoked, span.returned);
+        CallContext { pending_elsewhere: pending, ..context }
     }
 
-    pub(super) fn around_volume(
+    pub(super) fn context_of_volume(
         &self,
         call: &VolumeCall,
         answer: &Answer<VolumeResponse>,
         span: Span,
     ) -> CallContext {
-        let mut around = self.around(span);
+        let mut context = self.context(span);
         match call {
             VolumeCall::CreateVolume { wanted, .. } => {
                 if let Some(source) = wanted.source {
-                    around.source = self.presence(source, span.invoked);
-                    around.source_bytes = self.size_of(source).unwrap_or_default();
-                    around.source_in_use = self.may_be_in_use(source);
-                    around.source_came_again = self.came_again(source);
-                    around.bytes.insert(source, self.bytes(source));
+                    context.source = self.presence(source, span.invoked);
+                    context.source_bytes = self.size_of(source).unwrap_or_default();
+                    context.source_in_use = self.may_be_in_use(source);
+                    context.source_came_again = self.came_again(source);
+                    context.bytes.insert(source, self.bytes(source));
                 }
-                around.owner = self.owner(Volume::id_given(answer), span);
+                context.owner = self.owner(Volume::id_given(answer), span);
             }
-            VolumeCall::DeleteVolume { volume } => around.dependants = self.dependants(*volume),
+            VolumeCall::DeleteVolume { volume } => context.dependants = self.dependants(*volume),
             _ => {}
         }
-        around
+        context
     }
 
     pub(super) fn around_snapshot(
@@ -48,34 +48,34 @@ impl Model {
         answer: &Answer<SnapshotResponse>,
         span: Span,
     ) -> CallContext {
-        let mut around = self.around(span);
+        let mut context = self.context(span);
         match call {
             SnapshotCall::CreateSnapshot { volume, .. } => {
-                around.source = self.presence(*volume, span.invoked);
-                around.bytes.insert(*volume, self.bytes(*volume));
-                around.owner = self.owner(super::Snapshot::id_given(answer), span);
+                context.source = self.presence(*volume, span.invoked);
+                context.bytes.insert(*volume, self.bytes(*volume));
+                context.owner = self.owner(super::Snapshot::id_given(answer), span);
             }
-            SnapshotCall::DeleteSnapshot { snapshot } => around.dependants = self.dependants(*snapshot),
+            SnapshotCall::DeleteSnapshot { snapshot } => context.dependants = self.dependants(*snapshot),
             SnapshotCall::GetSnapshot { .. }
             | SnapshotCall::Listing { .. }
             | SnapshotCall::Copying { .. } => {}
         }
-        around
+        context
     }
 
     pub(super) fn around_group(&self, call: &GroupCall, span: Span) -> CallContext {
-        let mut around = self.around(span);
+        let mut context = self.context(span);
         match call {
             GroupCall::CreateVolumeGroupSnapshot { volumes, .. } => {
                 let presences = volumes.iter().map(|volume| self.presence(*volume, span.invoked));
-                around.source = presences.min().unwrap_or_default();
-                around.bytes = volumes.iter().map(|volume| (*volume, self.bytes(*volume))).collect();
+                context.source = presences.min().unwrap_or_default();
+                context.bytes = volumes.iter().map(|volume| (*volume, self.bytes(*volume))).collect();
             }
-            GroupCall::DeleteVolumeGroupSnapshot { group } => around.dependants = self.dependants(*group),
-            GroupCall::DeleteMember { member, .. } => around.dependants = self.dependants(*member),
+            GroupCall::DeleteVolumeGroupSnapshot { group } => context.dependants = self.dependants(*group),
+            GroupCall::DeleteMember { member, .. } => context.dependants = self.dependants(*member),
             GroupCall::GetVolumeGroupSnapshot { .. } | GroupCall::Copying { .. } => {}
         }
-        around
+        context
     }
 
     /// States if an object exists that has the id given in an answer.
@@ -154,8 +154,8 @@ impl Model {
 
     /// Marks a place as unknown in copies that may be under way: they may or may not contain the write.
     pub(super) fn mark_copies_unknown(&mut self, volume: Id, slot: Slot) {
-        let blur = |around: &mut CallContext| {
-            if let Some(bytes) = around.bytes.get_mut(&volume) {
+        let blur = |context: &mut CallContext| {
+            if let Some(bytes) = context.bytes.get_mut(&volume) {
                 bytes.blur(slot);
             }
         };

@@ -203,19 +203,19 @@ fn on_the_way(view: &View<'_>, verb: Verb, with: impl Fn(&Call) -> bool) -> Vec<
 
 /// Returns true if a call changes something if it is done.
 fn changes(model: &Model, call: &Call, now: Time) -> bool {
-    fn changes<O: Object>(possible: Option<&StateSet<O>>, call: &O::Call, around: &CallContext) -> bool {
+    fn changes<O: Object>(possible: Option<&StateSet<O>>, call: &O::Call, context: &CallContext) -> bool {
         let before = possible.map_or_else(|| Some(O::default()), |possible| possible.certain().cloned());
         before.is_some_and(|before| {
             let mut after = before.clone();
-            after.apply(call, None, around);
-            before.judge(call, around).may_be_done() && after != before
+            after.apply(call, None, context);
+            before.judge(call, context).may_be_done() && after != before
         })
     }
-    let around = CallContext::new(model.profile.clone(), now, now);
+    let context = CallContext::new(model.profile.clone(), now, now);
     match call {
-        Call::Volume(call) => changes(model.volumes.get(&call.subject().name()), call, &around),
-        Call::Snapshot(call) => changes(model.snapshots.get(&call.subject().name()), call, &around),
-        Call::Group(call) => changes(model.groups.get(&call.subject().name()), call, &around),
+        Call::Volume(call) => changes(model.volumes.get(&call.subject().name()), call, &context),
+        Call::Snapshot(call) => changes(model.snapshots.get(&call.subject().name()), call, &context),
+        Call::Group(call) => changes(model.groups.get(&call.subject().name()), call, &context),
         Call::List(_) => false,
     }
 }

@@ -20,13 +20,13 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
     type Response: Clone + fmt::Debug + PartialEq;
 
     /// Judges: the answers that the driver may give.
-    fn judge(&self, call: &Self::Call, around: &CallContext) -> Expectation;
+    fn judge(&self, call: &Self::Call, context: &CallContext) -> Expectation;
 
     /// Judges what is said when the call is done.
-    fn weigh(&self, call: &Self::Call, said: &Self::Response, around: &CallContext) -> Finding;
+    fn weigh(&self, call: &Self::Call, said: &Self::Response, context: &CallContext) -> Finding;
 
     /// Applies: the state once the call is done. `said` is `None` if the answer was not heard.
-    fn apply(&mut self, call: &Self::Call, said: Option<&Self::Response>, around: &CallContext);
+    fn apply(&mut self, call: &Self::Call, said: Option<&Self::Response>, context: &CallContext);
 
     /// The states that this may be when such a call is made, this one among them.
     fn readings(&self, call: &Self::Call) -> Vec<Self>;
@@ -66,16 +66,16 @@ impl Object for Volume {
     type Call = VolumeCall;
     type Response = VolumeResponse;
 
-    fn judge(&self, call: &VolumeCall, around: &CallContext) -> Expectation {
-        judge::volume(self, call, around)
+    fn judge(&self, call: &VolumeCall, context: &CallContext) -> Expectation {
+        judge::volume(self, call, context)
     }
 
-    fn weigh(&self, call: &VolumeCall, said: &VolumeResponse, around: &CallContext) -> Finding {
-        judge::volume_said(self, call, said, around)
+    fn weigh(&self, call: &VolumeCall, said: &VolumeResponse, context: &CallContext) -> Finding {
+        judge::volume_said(self, call, said, context)
     }
 
-    fn apply(&mut self, call: &VolumeCall, said: Option<&VolumeResponse>, around: &CallContext) {
-        apply::volume(self, call, said, around);
+    fn apply(&mut self, call: &VolumeCall, said: Option<&VolumeResponse>, context: &CallContext) {
+        apply::volume(self, call, said, context);
     }
 
     fn readings(&self, call: &VolumeCall) -> Vec<Volume> {
@@ -148,16 +148,16 @@ impl Object for Snapshot {
     type Call = SnapshotCall;
     type Response = SnapshotResponse;
 
-    fn judge(&self, call: &SnapshotCall, around: &CallContext) -> Expectation {
-        judge::snapshot(self, call, around)
+    fn judge(&self, call: &SnapshotCall, context: &CallContext) -> Expectation {
+        judge::snapshot(self, call, context)
     }
 
-    fn weigh(&self, call: &SnapshotCall, said: &SnapshotResponse, around: &CallContext) -> Finding {
-        judge::snapshot_said(self, call, said, around)
+    fn weigh(&self, call: &SnapshotCall, said: &SnapshotResponse, context: &CallContext) -> Finding {
+        judge::snapshot_said(self, call, said, context)
     }
 
-    fn apply(&mut self, call: &SnapshotCall, said: Option<&SnapshotResponse>, around: &CallContext) {
-        apply::snapshot(self, call, said, around);
+    fn apply(&mut self, call: &SnapshotCall, said: Option<&SnapshotResponse>, context: &CallContext) {
+        apply::snapshot(self, call, said, context);
     }
 
     fn readings(&self, call: &SnapshotCall) -> Vec<Snapshot> {
@@ -201,16 +201,16 @@ impl Object for Group {
     type Call = GroupCall;
     type Response = GroupResponse;
 
-    fn judge(&self, call: &GroupCall, around: &CallContext) -> Expectation {
-        judge::group(self, call, around)
+    fn judge(&self, call: &GroupCall, context: &CallContext) -> Expectation {
+        judge::group(self, call, context)
     }
 
-    fn weigh(&self, call: &GroupCall, said: &GroupResponse, around: &CallContext) -> Finding {
-        judge::group_said(self, call, said, around)
+    fn weigh(&self, call: &GroupCall, said: &GroupResponse, context: &CallContext) -> Finding {
+        judge::group_said(self, call, said, context)
     }
 
-    fn apply(&mut self, call: &GroupCall, said: Option<&GroupResponse>, around: &CallContext) {
-        apply::group(self, call, said, around);
+    fn apply(&mut self, call: &GroupCall, said: Option<&GroupResponse>, context: &CallContext) {
+        apply::group(self, call, said, context);
     }
 
     fn readings(&self, call: &GroupCall) -> Vec<Group> {

@@ -28,7 +28,7 @@ pub struct Operation<O: Object> {
     /// The end of the call.
     pub answer: Answer<O::Response>,
     /// The facts beside the object.
-    pub around: CallContext,
+    pub context: CallContext,
 }
 
 /// The reason why an answer leaves no possible state.
@@ -244,7 +244,7 @@ impl<O: Object> StateSet<O> {
     fn open(&mut self, mut step: Operation<O>, fate: Fate) -> Result<Begun, Bound> {
         let slot = self.place(&step, fate)?;
         if let Some(twin) = &self.open[slot] {
-            step.around.returned = step.around.returned.max(twin.step.around.returned);
+            step.context.returned = step.context.returned.max(twin.step.context.returned);
         }
         let ahead = match fate {
             Fate::Known if !O::only_looks(&step.call) => {
@@ -264,7 +264,7 @@ impl<O: Object> StateSet<O> {
         let is_twin = |open: &Open<O>| {
             open.fate == Fate::Unanswered
                 && open.step.call == step.call
-                && open.step.around.is_like(&step.around)
+                && open.step.context.is_like(&step.context)
         };
         let twin =
             self.slots().find(|(_, open)| fate == Fate::Unanswered && is_twin(open)).map(|(slot, _)| slot);
@@ -436,7 +436,7 @@ impl<O: Object> StateSet<O> {
     }
 
     fn is_known(&self, slot: usize, breach: &Breach) -> bool {
-        self.open[slot].as_ref().is_some_and(|open| open.step.around.profile.known.has(breach))
+        self.open[slot].as_ref().is_some_and(|open| open.step.context.profile.known.has(breach))
     }
 
     /// Returns true if a driver in this state would give such an answer, right or wrong.
@@ -523,9 +523,9 @@ impl<O: Object> StateSet<O> {
         slot: usize,
         open: &Open<O>,
     ) -> Next<O> {
-        let Operation { call, answer, around } = &open.step;
+        let Operation { call, answer, context } = &open.step;
         let mut finding = judged(&state, &open.step);
-        let pending = around.pending_elsewhere || self.is_something_pending(configuration, slot);
+        let pending = context.pending_elsewhere || self.is_something_pending(configuration, slot);
         if *answer == Answer::PutOff(Code::Aborted) && pending {
             finding = Finding::Fits;
         }
@@ -537,12 +537,12 @@ impl<O: Object> StateSet<O> {
         }
         let mut ended = Slots::only(slot);
         if let Answer::Done(said) = answer {
-            finding = finding.and(state.weigh(call, said, around));
-            state.apply(call, Some(said), around);
+            finding = finding.and(state.weigh(call, said, context));
+            state.apply(call, Some(said), context);
             ended = ended.or(self.settled_by(&open.step));
         }
         let configuration = Configuration { state, ..*configuration }.without(ended);
-        match if open.is_excused { finding.excused() } else { finding.beside(&around.profile.known) } {
+        match if open.is_excused { finding.excused() } else { finding.beside(&context.profile.known) } {
             Finding::Fits => Ok((configuration, None)),
             Finding::UnusualInput(breach) => Ok((configuration, Some(breach))),
             Finding::Wrong(mut breaches) => Err(breaches.swap_remove(0)),
@@ -559,7 +559,7 @@ impl<O: Object> StateSet<O> {
     fn settled_by(&self, step: &Operation<O>) -> Slots {
         self.set(|earlier| {
             earlier.fate == Fate::Unanswered
-                && earlier.step.around.returned <= step.around.invoked
+                && earlier.step.context.returned <= step.context.invoked
                 && O::settles(&step.call, &earlier.step.call)
         })
     }
@@ -604,7 +604,7 @@ impl<O: Object> StateSet<O> {
 
     /// Changes what was known beside the calls that may still take effect.
     pub(super) fn touch_pending(&mut self, touch: impl Fn(&mut CallContext)) {
-        self.open.iter_mut().flatten().for_each(|open| touch(&mut open.step.around));
+        self.open.iter_mut().flatten().for_each(|open| touch(&mut open.step.context));
     }
 }
 
@@ -639,16 +639,16 @@ fn end<O: Object>(
 fn goes_first<O: Object>(one: &Operation<O>, other: &Operation<O>) -> bool {
     one.call == other.call
         && one.answer == other.answer
-        && one.around.is_like(&other.around)
-        && one.around.invoked <= other.around.invoked
-        && one.around.returned <= other.around.returned
+        && one.context.is_like(&other.context)
+        && one.context.invoked <= other.context.invoked
+        && one.context.returned <= other.context.returned
 }
 
 /// Judges how the call ended. A call that only looks leaves no doubt about what the driver keeps. An answer with
 /// an id leaves none either, unless it is the id of a second object under a name that is taken: the model keeps one object for each
 /// name, and does not know what became of the first.
-fn judged<O: Object>(state: &O, Operation { call, answer, around }: &Operation<O>) -> Finding {
-    let finding = state.judge(call, around).of(O::method(call), answer);
+fn judged<O: Object>(state: &O, Operation { call, answer, context }: &Operation<O>) -> Finding {
+    let finding = state.judge(call, context).of(O::method(call), answer);
     let is_certain = O::id_given(answer).is_some_and(|id| !state.has_another_id(id));
     match O::only_looks(call) || is_certain {
         true => finding.without_doubt(),
@@ -658,19 +658,19 @@ fn judged<O: Object>(state: &O, Operation { call, answer, around }: &Operation<O
 
 /// The state after a call whose effect is unknown, if it did take effect. The answer is the one that was given then, if there was one.
 fn as_done<O: Object>(mut state: O, step: &Operation<O>) -> Option<O> {
-    let Operation { call, answer, around } = step;
+    let Operation { call, answer, context } = step;
     match answer {
         Answer::Refused(code) if !leaves_open(*code) => None,
         Answer::Done(said) => {
-            let finding = judged(&state, step).and(state.weigh(call, said, around));
+            let finding = judged(&state, step).and(state.weigh(call, said, context));
             // A wrong answer contains no reliable facts.
-            let is_wrong = matches!(finding.beside(&around.profile.known), Finding::Wrong(_));
-            state.apply(call, Some(said).filter(|_| !is_wrong), around);
+            let is_wrong = matches!(finding.beside(&context.profile.known), Finding::Wrong(_));
+            state.apply(call, Some(said).filter(|_| !is_wrong), context);
             Some(state)
         }
         Answer::Unknown | Answer::Refused(_) | Answer::PutOff(_) => {
-            let may_be_done = state.judge(call, around).may_be_done();
-            state.apply(call, None, &CallContext { returned: Time::MAX, ..around.clone() });
+            let may_be_done = state.judge(call, context).may_be_done();
+            state.apply(call, None, &CallContext { returned: Time::MAX, ..context.clone() });
             may_be_done.then_some(state)
         }
     }

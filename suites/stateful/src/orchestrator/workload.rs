@@ -44,8 +44,8 @@ impl Orchestrator {
         Ok(self.played(invoked, work.await?))
     }
 
-    fn played(&self, invoked: Time, came: io::Result<(VolumeResponse, String)>) -> Made {
-        let (answer, message) = match came {
+    fn played(&self, invoked: Time, result: io::Result<(VolumeResponse, String)>) -> Made {
+        let (answer, message) = match result {
             Ok((said, message)) => (Answer::Done(Response::Volume(said)), message),
             // A place that the volume does not have is never asked for.
             Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::Unsupported) => {
@@ -53,12 +53,12 @@ impl Orchestrator {
             }
             Err(error) => (Answer::Refused(code(&error)), error.to_string()),
         };
-        let mut came = RecordedAnswer::new(&answer, &message, Value::Null);
+        let mut recorded = RecordedAnswer::new(&answer, &message, Value::Null);
         if let Answer::Refused(code) = answer {
-            came.code = workload_error(code).to_owned();
+            recorded.code = workload_error(code).to_owned();
         }
         let span = Span { invoked, returned: self.now() };
-        Made { answer, span, request: Value::Null, came, listing: Listing::None }
+        Made { answer, span, request: Value::Null, recorded, listing: Listing::None }
     }
 
     /// The location of a place. The last place is at the end of the smallest volumes.
@@ -82,11 +82,11 @@ impl Orchestrator {
             true => self.cx.unmount_below([path.as_str()])?,
             false => 0,
         };
-        let came = match taken {
+        let unmounted = match taken {
             0 => Err(io::Error::new(io::ErrorKind::NotFound, "nothing is mounted there")),
             _ => Ok((VolumeResponse::Nothing, path)),
         };
-        Ok(self.played(invoked, came))
+        Ok(self.played(invoked, unmounted))
     }
 }
 

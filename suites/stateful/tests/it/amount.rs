@@ -53,7 +53,7 @@ fn a_sequence_that_shows_a_fault_goes_on_to_its_end() {
         to_us: 0,
         request: Value::Null,
         expected: Vec::new(),
-        came: RecordedAnswer::new(&ok(), "", Value::Null),
+        recorded: RecordedAnswer::new(&ok(), "", Value::Null),
     };
     let case = Case {
         csi_sanity_case: FORM,

@@ -58,7 +58,7 @@ fn case() -> Case {
         ..Default::default()
     };
     let made = json!({"volume": {"volume_id": "vol-1", "capacity_bytes": GIB}});
-    let step = |call: Call, request, expected: &str, came| CaseStep {
+    let step = |call: Call, request, expected: &str, recorded| CaseStep {
         call,
         how: CallMode::Once,
         worker: 0,
@@ -66,7 +66,7 @@ fn case() -> Case {
         to_us: 1500,
         request,
         expected: vec![expected.to_owned()],
-        came,
+        recorded,
     };
     Case {
         csi_sanity_case: FORM,
@@ -123,9 +123,9 @@ fn a_case_is_the_same_after_it_was_stored_and_loaded() {
     // Texts that YAML could take for something else.
     case.breach.message = "yes: no\n- é \u{1f4be} 'x' \"y\" # z\t~ null 0x1F 1e3".to_owned();
     case.names.insert(Name::volume(1), " leading, trailing ".to_owned());
-    case.steps[1].came.message = "0123".to_owned();
+    case.steps[1].recorded.message = "0123".to_owned();
     case.steps[2].call = Call::List(List::Volumes);
-    case.steps[2].came = RecordedAnswer::new(&Answer::<()>::Unknown, "", json!(null));
+    case.steps[2].recorded = RecordedAnswer::new(&Answer::<()>::Unknown, "", json!(null));
     let path = case.store(&folder.path().join("cases/of/today")).unwrap();
     assert_eq!(path.file_name().unwrap(), "property-volumes-CTRL-CREATEVOL-041-0000000000000007.yaml");
     assert_eq!(Case::load(&path).unwrap(), case);

@@ -13,12 +13,12 @@ use crate::model::names::Id;
 use crate::model::state::{Group, GroupLife, Held};
 
 /// The answers that a driver may give to a call about a group snapshot.
-pub(in crate::model) fn group(group: &Group, call: &GroupCall, around: &CallContext) -> Expectation {
+pub(in crate::model) fn group(group: &Group, call: &GroupCall, context: &CallContext) -> Expectation {
     use GroupCall::*;
-    let find = |id: &Id| group.find(*id, around.invoked);
+    let find = |id: &Id| group.find(*id, context.invoked);
     match call {
-        CreateVolumeGroupSnapshot { volumes, .. } => create(group, volumes, around),
-        DeleteVolumeGroupSnapshot { group } => delete(find(group), around),
+        CreateVolumeGroupSnapshot { volumes, .. } => create(group, volumes, context),
+        DeleteVolumeGroupSnapshot { group } => delete(find(group), context),
         GetVolumeGroupSnapshot { group } => look_up(find(group)),
         DeleteMember { group, member } => delete_member(find(group), *member),
         Copying { group } => copying(find(group)),
@@ -30,7 +30,7 @@ pub(in crate::model) fn group_said(
     group: &Group,
     call: &GroupCall,
     said: &GroupResponse,
-    around: &CallContext,
+    context: &CallContext,
 ) -> Finding {
     match (call, said) {
         (GroupCall::CreateVolumeGroupSnapshot { volumes, .. }, GroupResponse::Seen(facts)) => {
@@ -45,7 +45,7 @@ pub(in crate::model) fn group_said(
             }
         }
         (GroupCall::GetVolumeGroupSnapshot { group: id }, GroupResponse::Seen(facts)) => {
-            match group.find(*id, around.invoked) {
+            match group.find(*id, context.invoked) {
                 Held::Here(life) => {
                     let asked = says(
                         facts.id == Some(*id),
@@ -63,7 +63,7 @@ pub(in crate::model) fn group_said(
     }
 }
 
-fn create(group: &Group, volumes: &[Id], around: &CallContext) -> Expectation {
+fn create(group: &Group, volumes: &[Id], context: &CallContext) -> Expectation {
     let volumes: BTreeSet<Id> = volumes.iter().copied().collect();
     let expectation = match &group.life {
         Some(life) if life.thinned => anything(&req::GROUP_CREATE_003, "of a group that has lost a member"),
@@ -75,10 +75,10 @@ fn create(group: &Group, volumes: &[Id], around: &CallContext) -> Expectation {
             must_be_refused(&req::GROUP_CREATE_029, Code::AlreadyExists, what)
                 .or(Code::FailedPrecondition, "the volumes may not go together")
         }
-        None if group.is_fading(around.invoked) => {
+        None if group.is_fading(context.invoked) => {
             anything(&req::GROUP_DELETE_002, "take a group snapshot under a name that is about to be free")
         }
-        None => match around.source {
+        None => match context.source {
             Presence::No => {
                 let what = "of a volume that does not exist";
                 return must_be_refused(&req::GROUP_CREATE_011, Code::NotFound, what).or_any_refusal();
@@ -88,20 +88,20 @@ fn create(group: &Group, volumes: &[Id], around: &CallContext) -> Expectation {
                 .or(Code::FailedPrecondition, "the volumes may not go together"),
         },
     };
-    match around.source {
+    match context.source {
         Presence::Yes => expectation,
         _ => expectation.or(Code::NotFound, "the volumes may be looked for first"),
     }
 }
 
-fn delete(held: Held<'_, GroupLife>, around: &CallContext) -> Expectation {
+fn delete(held: Held<'_, GroupLife>, context: &CallContext) -> Expectation {
     match held {
         Held::Gone | Held::Fading => {
             must(&req::GROUP_DELETE_003, "succeed for a group snapshot that is deleted")
         }
         Held::Here(life) => {
             let expectation = must(&req::GROUP_DELETE_001, "delete a group snapshot");
-            let expectation = match around.dependants {
+            let expectation = match context.dependants {
                 Presence::No => expectation,
                 _ => expectation.or(Code::FailedPrecondition, "a volume may be made from a member"),
             };

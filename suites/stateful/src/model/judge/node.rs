@@ -23,27 +23,27 @@ const TORN: &str = "of a volume whose mount someone else has removed";
 
 /// Returns true if the orchestrator has done the steps before staging. The specification does not say what can be
 /// staged of a volume that is attached for reading only.
-fn is_attached(life: &VolumeLife, node: Node, around: &CallContext) -> bool {
-    !around.profile.has(Capability::PublishUnpublishVolume)
+fn is_attached(life: &VolumeLife, node: Node, context: &CallContext) -> bool {
+    !context.profile.has(Capability::PublishUnpublishVolume)
         || life.attached.get(&node).is_some_and(|attachment| !attachment.readonly)
 }
 
 /// Returns true if an orchestrator would give this path to a workload.
-pub(in crate::model) fn is_in_use(life: &VolumeLife, at: (Node, Target), around: &CallContext) -> bool {
-    is_staged(life, at.0, around) && life.published.contains_key(&at)
+pub(in crate::model) fn is_in_use(life: &VolumeLife, at: (Node, Target), context: &CallContext) -> bool {
+    is_staged(life, at.0, context) && life.published.contains_key(&at)
 }
 
 /// Returns true if the orchestrator has done the steps before publishing.
-fn is_staged(life: &VolumeLife, node: Node, around: &CallContext) -> bool {
-    is_attached(life, node, around)
-        && (!around.profile.has(Capability::StageUnstageVolume) || life.staged.contains_key(&node))
+fn is_staged(life: &VolumeLife, node: Node, context: &CallContext) -> bool {
+    is_attached(life, node, context)
+        && (!context.profile.has(Capability::StageUnstageVolume) || life.staged.contains_key(&node))
 }
 
 pub(super) fn stage(
     held: Held<'_, VolumeLife>,
     node: Node,
     usage: Usage,
-    around: &CallContext,
+    context: &CallContext,
 ) -> Expectation {
     let life = match held {
         Held::Gone | Held::Fading => {
@@ -54,7 +54,7 @@ pub(super) fn stage(
         Held::Here(life) => life,
     };
     match life.staged.get(&node) {
-        _ if !is_attached(life, node, around) => {
+        _ if !is_attached(life, node, context) => {
             anything(&req::NODE_STAGE_001, "of a volume that is not attached to the node")
         }
         _ if life.torn.contains(&(node, None)) => anything(&req::NODE_STAGE_001, TORN),
@@ -93,7 +93,7 @@ pub(super) fn publish(
     at: (Node, Target),
     usage: Usage,
     readonly: bool,
-    around: &CallContext,
+    context: &CallContext,
 ) -> Expectation {
     let life = match held {
         Held::Gone | Held::Fading => {
@@ -103,7 +103,7 @@ pub(super) fn publish(
         }
         Held::Here(life) => life,
     };
-    if !is_staged(life, at.0, around) {
+    if !is_staged(life, at.0, context) {
         return anything(&req::NODE_PUBLISH_001, "of a volume that is not on the node");
     }
     match life.published.get(&at) {
@@ -155,7 +155,7 @@ pub(super) fn unpublish(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expec
     }
 }
 
-pub(super) fn expand(held: Held<'_, VolumeLife>, at: (Node, Target), around: &CallContext) -> Expectation {
+pub(super) fn expand(held: Held<'_, VolumeLife>, at: (Node, Target), context: &CallContext) -> Expectation {
     match held {
         Held::Gone | Held::Fading => {
             must_be_refused(&req::NODE_EXPAND_021, Code::NotFound, "of a deleted volume")
@@ -163,7 +163,7 @@ pub(super) fn expand(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Ca
                 .or_done_remark("unless the node plugin cannot know which volumes exist")
         }
         Held::Here(life) if life.is_torn(at.0, at.1) => anything(&req::NODE_EXPAND_001, TORN),
-        Held::Here(life) if is_staged(life, at.0, around) && life.published.contains_key(&at) => {
+        Held::Here(life) if is_staged(life, at.0, context) && life.published.contains_key(&at) => {
             must(&req::NODE_EXPAND_001, "expand a published volume to the size that it has")
                 .or(Code::FailedPrecondition, "the file system may not grow while published")
                 .or(Code::OutOfRange, "the volume itself may not be that large")
@@ -185,9 +185,9 @@ pub(super) fn stats(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expectati
 }
 
 /// Workloads write to what is published for writing, and cannot write to what is not.
-pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &CallContext) -> Expectation {
+pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), context: &CallContext) -> Expectation {
     let life = match held {
-        Held::Here(life) if is_staged(life, at.0, around) => life,
+        Held::Here(life) if is_staged(life, at.0, context) => life,
         _ => return anything(&req::NODE_PUBLISH_001, "where the volume is not on the node"),
     };
     match life.published.get(&at) {
@@ -207,7 +207,7 @@ pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Cal
         .or_any_refusal(),
         Some(_) => {
             let expectation = must(target_is_the_volume(life), "take what a workload writes");
-            match may_be_full(life, around) {
+            match may_be_full(life, context) {
                 true => expectation.or(Code::Unknown, "the file system may need all of so small a volume"),
                 false => expectation,
             }
@@ -215,10 +215,10 @@ pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Cal
     }
 }
 
-pub(super) fn read(held: Held<'_, VolumeLife>, at: (Node, Target), around: &CallContext) -> Expectation {
+pub(super) fn read(held: Held<'_, VolumeLife>, at: (Node, Target), context: &CallContext) -> Expectation {
     match held {
         Held::Here(life) if life.is_torn(at.0, at.1) => anything(&req::NODE_PUBLISH_001, TORN),
-        Held::Here(life) if is_in_use(life, at, around) => {
+        Held::Here(life) if is_in_use(life, at, context) => {
             must(target_is_the_volume(life), "give a workload what was written")
         }
         _ => anything(&req::NODE_PUBLISH_001, "where the volume is not published"),
@@ -226,9 +226,9 @@ pub(super) fn read(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Call
 }
 
 /// A volume that is smaller than the usual one may have no room beside what its file system needs and what was copied into it.
-fn may_be_full(life: &VolumeLife, around: &CallContext) -> bool {
+fn may_be_full(life: &VolumeLife, context: &CallContext) -> bool {
     let bytes = if life.size_bytes == 0 { life.wanted.size.required_bytes } else { life.size_bytes };
-    life.wanted.usage.access == AccessType::Mount && bytes < around.profile.size_bytes
+    life.wanted.usage.access == AccessType::Mount && bytes < context.profile.size_bytes
 }
 
 /// The requirement that the target path shows the volume, and so the data that was written to it.

@@ -18,13 +18,13 @@ use crate::model::state::{Held, Snapshot, SnapshotLife};
 pub(in crate::model) fn snapshot(
     snapshot: &Snapshot,
     call: &SnapshotCall,
-    around: &CallContext,
+    context: &CallContext,
 ) -> Expectation {
     use SnapshotCall::*;
-    let find = |id: &Id| snapshot.find(*id, around.invoked);
+    let find = |id: &Id| snapshot.find(*id, context.invoked);
     match call {
-        CreateSnapshot { volume, .. } => create(snapshot, *volume, around),
-        DeleteSnapshot { snapshot } => delete(find(snapshot), around),
+        CreateSnapshot { volume, .. } => create(snapshot, *volume, context),
+        DeleteSnapshot { snapshot } => delete(find(snapshot), context),
         GetSnapshot { snapshot } => look_up(find(snapshot)),
         Listing { .. } => list(List::Snapshots),
         Copying { snapshot } => copying(find(snapshot)),
@@ -36,7 +36,7 @@ pub(in crate::model) fn snapshot_said(
     snapshot: &Snapshot,
     call: &SnapshotCall,
     said: &SnapshotResponse,
-    around: &CallContext,
+    context: &CallContext,
 ) -> Finding {
     match (call, said) {
         (SnapshotCall::CreateSnapshot { name, volume }, SnapshotResponse::Seen(facts)) => {
@@ -47,20 +47,20 @@ pub(in crate::model) fn snapshot_said(
                     life,
                     facts,
                     &req::CTRL_CREATESNAP_035,
-                    around,
+                    context,
                 )),
-                None => complete(facts, *volume).and(own_id(*name, facts, around)),
+                None => complete(facts, *volume).and(own_id(*name, facts, context)),
             }
         }
         (SnapshotCall::GetSnapshot { snapshot: id } | SnapshotCall::Listing { snapshot: id }, said) => {
-            looked_up(snapshot.find(*id, around.invoked), *id, said, around)
+            looked_up(snapshot.find(*id, context.invoked), *id, said, context)
         }
         _ => Finding::Fits,
     }
 }
 
-fn create(snapshot: &Snapshot, volume: Id, around: &CallContext) -> Expectation {
-    let source_may_be_gone = around.source != Presence::Yes;
+fn create(snapshot: &Snapshot, volume: Id, context: &CallContext) -> Expectation {
+    let source_may_be_gone = context.source != Presence::Yes;
     let expectation = match &snapshot.life {
         Some(life) if life.volume == volume => {
             must(&req::CTRL_CREATESNAP_002, "answer a repeated call with its snapshot")
@@ -69,10 +69,10 @@ fn create(snapshot: &Snapshot, volume: Id, around: &CallContext) -> Expectation 
             let what = "with the name of another volume's snapshot";
             must_be_refused(&req::CTRL_CREATESNAP_024, Code::AlreadyExists, what)
         }
-        None if snapshot.is_fading(around.invoked) => {
+        None if snapshot.is_fading(context.invoked) => {
             anything(&req::CTRL_DELETESNAP_002, "take a snapshot under a name that is about to be free")
         }
-        None => match around.source {
+        None => match context.source {
             Presence::No => {
                 return must_be_refused(&req::CTRL_CREATESNAP_013, Code::NotFound, "of a deleted volume")
                     .or_any_refusal();
@@ -90,14 +90,14 @@ fn create(snapshot: &Snapshot, volume: Id, around: &CallContext) -> Expectation 
     }
 }
 
-fn delete(held: Held<'_, SnapshotLife>, around: &CallContext) -> Expectation {
+fn delete(held: Held<'_, SnapshotLife>, context: &CallContext) -> Expectation {
     match held {
         Held::Gone | Held::Fading => {
             must(&req::CTRL_DELETESNAP_003, "succeed for a snapshot that is deleted")
         }
         Held::Here(_) => {
             let expectation = must(&req::CTRL_DELETESNAP_001, "delete a snapshot that nobody uses");
-            match around.dependants {
+            match context.dependants {
                 Presence::No => expectation,
                 _ => expectation.or(Code::FailedPrecondition, "a volume may be made from it"),
             }
@@ -159,9 +159,9 @@ fn complete(facts: &SnapshotFacts, volume: Id) -> Finding {
     id.in_doubt().and(source).and(time).and(size)
 }
 
-fn own_id(name: Name, facts: &SnapshotFacts, around: &CallContext) -> Finding {
+fn own_id(name: Name, facts: &SnapshotFacts, context: &CallContext) -> Finding {
     says(
-        facts.id.is_none_or(|id| id.name == name) || around.owner != Presence::Yes,
+        facts.id.is_none_or(|id| id.name == name) || context.owner != Presence::Yes,
         &req::MSG_SNAPSHOT_003,
         "two snapshots that exist at the same time have the same id",
         "an id of its own",
@@ -211,7 +211,7 @@ fn same_topology(
     life: &SnapshotLife,
     facts: &SnapshotFacts,
     rule: &'static Requirement,
-    around: &CallContext,
+    context: &CallContext,
 ) -> Finding {
     let shown = |topology: &BTreeSet<Text>| {
         if topology.is_empty() {
@@ -223,7 +223,7 @@ fn same_topology(
     let Some(before) = &life.topology else { return Finding::Fits };
     let is_kept = before.is_subset(&facts.topology) && (!before.is_empty() || facts.topology.is_empty());
     says(
-        is_kept || !around.profile.has(Capability::SnapshotAccessibilityConstraints),
+        is_kept || !context.profile.has(Capability::SnapshotAccessibilityConstraints),
         rule,
         "the accessible_topology of a snapshot has changed",
         shown(before),
@@ -231,7 +231,12 @@ fn same_topology(
     )
 }
 
-fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotResponse, around: &CallContext) -> Finding {
+fn looked_up(
+    held: Held<'_, SnapshotLife>,
+    id: Id,
+    said: &SnapshotResponse,
+    context: &CallContext,
+) -> Finding {
     match (held, said) {
         (Held::Here(life), SnapshotResponse::Seen(facts)) => {
             let asked = says(
@@ -241,12 +246,12 @@ fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotResponse, arou
                 id,
                 facts.id.map_or("another".to_owned(), |id| id.to_string()),
             );
-            let same = same(life, facts).and(same_topology(life, facts, &req::MSG_SNAPSHOT_019, around));
+            let same = same(life, facts).and(same_topology(life, facts, &req::MSG_SNAPSHOT_019, context));
             asked.and(complete(facts, life.volume)).and(same)
         }
         (Held::Here(_), SnapshotResponse::Unlisted { pages }) => says(
             // Pages may miss what exists while others come and go.
-            *pages > 1 || around.profile.lists_lag,
+            *pages > 1 || context.profile.lists_lag,
             &req::CTRL_LISTSNAP_002,
             "a snapshot that exists is not in the list",
             "all snapshots, however they came about",

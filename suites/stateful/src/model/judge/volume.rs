@@ -16,32 +16,34 @@ use crate::model::names::{Id, Name, Node, ObjectKind};
 use crate::model::state::{Held, Volume, VolumeLife};
 
 /// The answers that a driver may give to a call about a volume.
-pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, around: &CallContext) -> Expectation {
+pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, context: &CallContext) -> Expectation {
     use VolumeCall::*;
-    let find = |id: &Id| volume.find(*id, around.invoked);
+    let find = |id: &Id| volume.find(*id, context.invoked);
     let expectation = match call {
-        CreateVolume { wanted, .. } => create(volume, wanted, around),
-        DeleteVolume { volume } => delete(find(volume), around),
+        CreateVolume { wanted, .. } => create(volume, wanted, context),
+        DeleteVolume { volume } => delete(find(volume), context),
         ControllerPublishVolume { volume, node, usage, readonly } => {
-            attach(find(volume), *node, *usage, *readonly, around)
+            attach(find(volume), *node, *usage, *readonly, context)
         }
         ControllerUnpublishVolume { volume, node } => detach(find(volume), *node),
         ValidateVolumeCapabilities { volume, usage } => validate(find(volume), *usage),
         ControllerGetVolume { volume } => look_up(find(volume)),
-        ControllerExpandVolume { volume, size } => expand(find(volume), *size, around),
+        ControllerExpandVolume { volume, size } => expand(find(volume), *size, context),
         ControllerModifyVolume { volume, .. } => modify(find(volume)),
-        NodeStageVolume { volume, node, usage } => node::stage(find(volume), *node, *usage, around),
+        NodeStageVolume { volume, node, usage } => node::stage(find(volume), *node, *usage, context),
         NodeUnstageVolume { volume, node } => node::unstage(find(volume), *node),
         NodePublishVolume { volume, node, target, usage, readonly } => {
-            node::publish(find(volume), (*node, *target), *usage, *readonly, around)
+            node::publish(find(volume), (*node, *target), *usage, *readonly, context)
         }
         NodeUnpublishVolume { volume, node, target } => node::unpublish(find(volume), (*node, *target)),
-        NodeExpandVolume { volume, node, target, .. } => node::expand(find(volume), (*node, *target), around),
+        NodeExpandVolume { volume, node, target, .. } => {
+            node::expand(find(volume), (*node, *target), context)
+        }
         NodeGetVolumeStats { volume, node, target } => node::stats(find(volume), (*node, *target)),
         ControllerGetVolumeHealth { volume } => health::look_up(find(volume)),
         NodeGetVolumeHealth { volume, node, target } => health::on_node(find(volume), (*node, *target)),
-        Write { volume, node, target, .. } => node::write(find(volume), (*node, *target), around),
-        Read { volume, node, target } => node::read(find(volume), (*node, *target), around),
+        Write { volume, node, target, .. } => node::write(find(volume), (*node, *target), context),
+        Read { volume, node, target } => node::read(find(volume), (*node, *target), context),
         Unmount { .. } => anything(&req::NODE_PUBLISH_001, "take a mount away"),
         Listing { .. } => list(List::Volumes),
         HealthListing { .. } => list(List::VolumeHealth),
@@ -58,18 +60,18 @@ pub(in crate::model) fn volume_said(
     volume: &Volume,
     call: &VolumeCall,
     said: &VolumeResponse,
-    around: &CallContext,
+    context: &CallContext,
 ) -> Finding {
     if let (VolumeCall::CreateVolume { name, wanted }, VolumeResponse::Made(facts)) = (call, said) {
         return match &volume.life {
             // The wrong success is reported already.
             Some(life) if is_taken(life, wanted) => Finding::Fits,
             Some(life) => complete(facts).and(same(life, wanted, facts)),
-            None => complete(facts).and(as_wanted(*name, wanted, facts, around)),
+            None => complete(facts).and(as_wanted(*name, wanted, facts, context)),
         };
     }
     let id = call.subject().id().filter(|id| !volume.is_left_in_use(*id));
-    let life = match id.map(|id| volume.find(id, around.invoked)) {
+    let life = match id.map(|id| volume.find(id, context.invoked)) {
         Some(Held::Here(life)) => life,
         Some(Held::Gone) => return said_of_nothing(call, said),
         Some(Held::Fading) | None => return Finding::Fits,
@@ -77,7 +79,7 @@ pub(in crate::model) fn volume_said(
     match (call, said) {
         (VolumeCall::Listing { .. }, VolumeResponse::Unlisted { pages }) => says(
             // Pages may miss what exists while other volumes come and go.
-            *pages > 1 || around.profile.lists_lag,
+            *pages > 1 || context.profile.lists_lag,
             &req::CTRL_LISTVOL_002,
             "a volume that exists is not in the list",
             "every volume that the driver knows",
@@ -85,9 +87,9 @@ pub(in crate::model) fn volume_said(
         )
         .in_doubt(),
         // A list that lags may also show old values.
-        (VolumeCall::Listing { .. }, VolumeResponse::Seen(..)) if around.profile.lists_lag => Finding::Fits,
+        (VolumeCall::Listing { .. }, VolumeResponse::Seen(..)) if context.profile.lists_lag => Finding::Fits,
         (VolumeCall::Listing { .. }, VolumeResponse::Seen(facts, nodes)) => {
-            seen(life, facts, nodes.as_ref(), &req::CTRL_LISTVOL_012, around)
+            seen(life, facts, nodes.as_ref(), &req::CTRL_LISTVOL_012, context)
         }
         (VolumeCall::ControllerGetVolume { volume }, VolumeResponse::Seen(facts, nodes)) => {
             let asked = says(
@@ -97,7 +99,7 @@ pub(in crate::model) fn volume_said(
                 volume,
                 facts.id.map_or("another volume".to_owned(), |id| id.to_string()),
             );
-            asked.and(seen(life, facts, nodes.as_ref(), &req::CTRL_GETVOL_007, around))
+            asked.and(seen(life, facts, nodes.as_ref(), &req::CTRL_GETVOL_007, context))
         }
         (VolumeCall::ControllerGetVolumeHealth { volume }, VolumeResponse::Health(of)) => {
             health::is_of(*volume, &req::CTRL_GETHEALTH_004, *of)
@@ -106,14 +108,14 @@ pub(in crate::model) fn volume_said(
             health::is_of(*volume, &req::NODE_HEALTH_011, *of)
         }
         (VolumeCall::HealthListing { .. }, said) => health::listed(said),
-        (VolumeCall::ControllerPublishVolume { node, .. }, VolumeResponse::Attached(context)) => {
+        (VolumeCall::ControllerPublishVolume { node, .. }, VolumeResponse::Attached(publish_context)) => {
             let before = life.attached.get(node).and_then(|attachment| attachment.context.as_ref());
             says(
-                before.is_none_or(|before| before == context),
+                before.is_none_or(|before| before == publish_context),
                 &req::CTRL_PUBLISH_018,
                 "the repeated call has another publish_context",
                 before.map_or("", |before| before),
-                context,
+                publish_context,
             )
         }
         (VolumeCall::ValidateVolumeCapabilities { usage, .. }, VolumeResponse::Confirmed(yes)) => {
@@ -124,7 +126,7 @@ pub(in crate::model) fn volume_said(
         }
         // A driver owes nothing at a path whose volume was not attached, staged and published before.
         (VolumeCall::Read { node, target, .. }, VolumeResponse::Read(..))
-            if !node::is_in_use(life, (*node, *target), around) =>
+            if !node::is_in_use(life, (*node, *target), context) =>
         {
             Finding::Fits
         }
@@ -158,25 +160,25 @@ fn said_of_nothing(call: &VolumeCall, said: &VolumeResponse) -> Finding {
     .in_doubt()
 }
 
-fn create(volume: &Volume, wanted: &CreateSpec, around: &CallContext) -> Expectation {
+fn create(volume: &Volume, wanted: &CreateSpec, context: &CallContext) -> Expectation {
     match &volume.life {
-        Some(life) => create_again(life, wanted, around),
-        None if volume.is_fading(around.invoked) => {
+        Some(life) => create_again(life, wanted, context),
+        None if volume.is_fading(context.invoked) => {
             anything(&req::CTRL_DELETEVOL_002, "make a volume under a name that is about to be free")
         }
-        None => create_new(wanted, around),
+        None => create_new(wanted, context),
     }
 }
 
 /// Under a name that is free.
-fn create_new(wanted: &CreateSpec, around: &CallContext) -> Expectation {
-    let profile = &around.profile;
+fn create_new(wanted: &CreateSpec, context: &CallContext) -> Expectation {
+    let profile = &context.profile;
     let expectation = match wanted.source {
         None => must(&req::CTRL_CREATEVOL_001, "make a volume under a name that is free"),
-        Some(source) => copy(source, around),
+        Some(source) => copy(source, context),
     };
     // The driver has made volumes of the usual size, and a source that is said to have it fits in there.
-    let fits = wanted.source.is_none() || around.source_bytes == profile.size_bytes;
+    let fits = wanted.source.is_none() || context.source_bytes == profile.size_bytes;
     let expectation = match fits && wanted.size == Size::at_least(profile.size_bytes) {
         true => expectation,
         false => unusual_size(expectation),
@@ -193,24 +195,24 @@ fn unusual_size(expectation: Expectation) -> Expectation {
         .or_remark(Code::InvalidArgument, "which is less precise: the RPC has a code of its own for sizes")
 }
 
-fn copy(source: Id, around: &CallContext) -> Expectation {
+fn copy(source: Id, context: &CallContext) -> Expectation {
     let (is_there, is_gone, capability): (&Requirement, &Requirement, _) = match source.name.kind {
         ObjectKind::Volume => (&req::MSG_VOLSOURCE_006, &req::CTRL_CREATEVOL_040, Capability::CloneVolume),
         ObjectKind::Snapshot | ObjectKind::Group | ObjectKind::Member => {
             (&req::MSG_VOLSOURCE_004, &req::CTRL_CREATEVOL_039, Capability::CreateDeleteSnapshot)
         }
     };
-    let expectation = match around.source {
+    let expectation = match context.source {
         Presence::No => must_be_refused(is_gone, Code::NotFound, "from a source that is deleted"),
         // The source is not ready, being deleted, or was never made.
         Presence::Maybe => must(is_there, "make a copy").or_any_refusal(),
-        Presence::Yes if around.source_in_use => {
+        Presence::Yes if context.source_in_use => {
             must(is_there, "make a copy").or(Code::FailedPrecondition, "the source may be in use")
         }
         Presence::Yes => must(is_there, "make a copy"),
     };
     // A driver that only has group snapshots has not promised to copy their members.
-    if around.profile.has(capability) { expectation } else { expectation.or_any_refusal() }
+    if context.profile.has(capability) { expectation } else { expectation.or_any_refusal() }
 }
 
 /// Returns true if the volume under a name that is taken differs from the request so much that only ALREADY_EXISTS is
@@ -219,7 +221,7 @@ fn is_taken(life: &VolumeLife, wanted: &CreateSpec) -> bool {
     matches!(difference(life, wanted), Some(Difference::Source | Difference::SizeThatDoesNotFit))
 }
 
-fn create_again(life: &VolumeLife, wanted: &CreateSpec, around: &CallContext) -> Expectation {
+fn create_again(life: &VolumeLife, wanted: &CreateSpec, context: &CallContext) -> Expectation {
     let made = &life.wanted;
     let mut expectation = match difference(life, wanted) {
         None if life.changed => must(&req::CTRL_CREATEVOL_002, "answer with the volume made before")
@@ -253,12 +255,12 @@ fn create_again(life: &VolumeLife, wanted: &CreateSpec, around: &CallContext) ->
     if wanted.size != made.size {
         expectation = unusual_size(expectation);
     }
-    if wanted.source.is_some() && around.source != Presence::Yes {
+    if wanted.source.is_some() && context.source != Presence::Yes {
         expectation = expectation.or(Code::NotFound, "the source may be looked for first");
     }
     // That id may by now belong to another source than the volume was copied from.
-    let is_another = wanted.source.is_some() && around.source_came_again;
-    if is_another || differences(made, wanted) > 1 || !around.profile.usages.contains(&wanted.usage) {
+    let is_another = wanted.source.is_some() && context.source_came_again;
+    if is_another || differences(made, wanted) > 1 || !context.profile.usages.contains(&wanted.usage) {
         expectation = expectation.or_any_refusal();
     }
     expectation
@@ -318,7 +320,7 @@ fn parameters(rule: &'static Requirement, what: &'static str) -> Expectation {
         .or_remark(Code::Internal, "ALREADY_EXISTS tells the caller what is wrong")
 }
 
-fn delete(held: Held<'_, VolumeLife>, around: &CallContext) -> Expectation {
+fn delete(held: Held<'_, VolumeLife>, context: &CallContext) -> Expectation {
     let life = match held {
         Held::Gone | Held::Fading => {
             return must(&req::CTRL_DELETEVOL_003, "succeed for a volume that is deleted");
@@ -339,7 +341,7 @@ fn delete(held: Held<'_, VolumeLife>, around: &CallContext) -> Expectation {
             .or(Code::FailedPrecondition, "a node uses it");
     }
     let expectation = must(&req::CTRL_DELETEVOL_001, "delete a volume that nobody uses");
-    match around.dependants {
+    match context.dependants {
         Presence::No => expectation,
         _ => expectation.or(Code::FailedPrecondition, "snapshots or copies may depend on it"),
     }
@@ -350,7 +352,7 @@ fn attach(
     node: Node,
     usage: Usage,
     readonly: bool,
-    around: &CallContext,
+    context: &CallContext,
 ) -> Expectation {
     let life = match held {
         Held::Gone => return must_be_refused(&req::CTRL_PUBLISH_024, Code::NotFound, "of a deleted volume"),
@@ -361,7 +363,7 @@ fn attach(
         Some(now) if now.usage == usage && (now.readonly == readonly || usage.is_for_readers()) => {
             must(&req::CTRL_PUBLISH_004, "answer a repeated call as the first one")
         }
-        Some(now) if now.usage == usage && around.profile.has(Capability::PublishReadonly) => {
+        Some(now) if now.usage == usage && context.profile.has(Capability::PublishReadonly) => {
             must_be_refused(&req::CTRL_PUBLISH_026, Code::AlreadyExists, "with another readonly than before")
         }
         // The driver decides if the present attachment serves another use.
@@ -452,13 +454,13 @@ fn look_up(held: Held<'_, VolumeLife>) -> Expectation {
     }
 }
 
-fn expand(held: Held<'_, VolumeLife>, size: Size, around: &CallContext) -> Expectation {
+fn expand(held: Held<'_, VolumeLife>, size: Size, context: &CallContext) -> Expectation {
     let life = match held {
         Held::Gone => return must_be_refused(&req::CTRL_EXPAND_015, Code::NotFound, "of a deleted volume"),
         Held::Fading => return anything(&req::CTRL_EXPAND_015, "of a volume that is being deleted"),
         Held::Here(life) => life,
     };
-    let has = |capability| around.profile.has(capability);
+    let has = |capability| context.profile.has(capability);
     let (online, offline) = (has(Capability::OnlineExpansion), has(Capability::OfflineExpansion));
     let in_use = match has(Capability::PublishUnpublishVolume) {
         true => !life.attached.is_empty(),
@@ -488,7 +490,7 @@ fn expand(held: Held<'_, VolumeLife>, size: Size, around: &CallContext) -> Expec
     } else {
         must(&req::CTRL_EXPAND_001, "make a volume larger that nobody uses")
     };
-    match size == Size::at_least(around.profile.larger_bytes) {
+    match size == Size::at_least(context.profile.larger_bytes) {
         true => expectation,
         false => unusual_size(expectation),
     }
@@ -527,9 +529,9 @@ fn complete(facts: &VolumeFacts) -> Finding {
 }
 
 /// Judges if a volume that was just made has the requested properties.
-fn as_wanted(name: Name, wanted: &CreateSpec, facts: &VolumeFacts, around: &CallContext) -> Finding {
+fn as_wanted(name: Name, wanted: &CreateSpec, facts: &VolumeFacts, context: &CallContext) -> Finding {
     let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| format!("the one of {id}"));
-    let is_own = facts.id.is_none_or(|id| id.name == name) || around.owner != Presence::Yes;
+    let is_own = facts.id.is_none_or(|id| id.name == name) || context.owner != Presence::Yes;
     let own = says(
         is_own,
         &req::MSG_VOLUME_003,
@@ -592,7 +594,7 @@ fn same(life: &VolumeLife, wanted: &CreateSpec, facts: &VolumeFacts) -> Finding 
         facts.capacity_bytes,
     );
     let id = id.in_doubt();
-    let Some((context, topology)) = &life.reported else { return id.and(size) };
+    let Some((volume_context, topology)) = &life.reported else { return id.and(size) };
     let (rule, what): (&Requirement, _) = match wanted.parameters == life.wanted.parameters {
         true => (&req::MSG_VOLUME_008, "the volume_context of the repeated answer differs"),
         false => {
@@ -601,7 +603,7 @@ fn same(life: &VolumeLife, wanted: &CreateSpec, facts: &VolumeFacts) -> Finding 
             (&req::MSG_VOLUME_011, what)
         }
     };
-    let context = says(facts.context == *context, rule, what, context, &facts.context);
+    let volume_context = says(facts.context == *volume_context, rule, what, volume_context, &facts.context);
     let topology = says(
         facts.topology == *topology,
         &req::CTRL_CREATEVOL_002,
@@ -609,7 +611,7 @@ fn same(life: &VolumeLife, wanted: &CreateSpec, facts: &VolumeFacts) -> Finding 
         topology,
         &facts.topology,
     );
-    id.and(context).and(size).and(topology)
+    id.and(volume_context).and(size).and(topology)
 }
 
 /// Judges the answer when a volume is looked up.
@@ -618,16 +620,16 @@ fn seen(
     facts: &VolumeFacts,
     nodes: Option<&BTreeSet<Node>>,
     publishes: &'static Requirement,
-    around: &CallContext,
+    context: &CallContext,
 ) -> Finding {
     let empty = "{}";
-    let context = life.reported.as_ref().map_or(empty, |(context, _)| context);
-    let other = context != &*facts.context && context != empty && &*facts.context != empty;
-    let context = says(
+    let volume_context = life.reported.as_ref().map_or(empty, |(volume_context, _)| volume_context);
+    let other = volume_context != &*facts.context && volume_context != empty && &*facts.context != empty;
+    let volume_context = says(
         !other,
         &req::MSG_VOLUME_011,
         "volume_context is not the one that CreateVolume gave",
-        context,
+        volume_context,
         &facts.context,
     );
     let size = says(
@@ -637,7 +639,7 @@ fn seen(
         format!("capacity_bytes {}, or 0 for unknown", sized(life.size_bytes).of_field()),
         facts.capacity_bytes,
     );
-    let reports_nodes = around.profile.has(Capability::ListVolumesPublishedNodes);
+    let reports_nodes = context.profile.has(Capability::ListVolumesPublishedNodes);
     let missing =
         life.attached.keys().find(|node| reports_nodes && !nodes.is_some_and(|nodes| nodes.contains(node)));
     let published = says(
@@ -647,7 +649,7 @@ fn seen(
         missing.map_or(String::new(), |node| format!("{node} among them")),
         "published_node_ids without it",
     );
-    context.and(size).and(published)
+    volume_context.and(size).and(published)
 }
 
 /// Judges if a repeated question gets an equal answer while the volume is on the same nodes.
