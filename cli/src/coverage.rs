@@ -54,13 +54,13 @@ struct Totals {
     unchecked: usize,
     /// Rows that bind under the profile kubernetes, and not under csi.
     kubernetes: usize,
-    testable_must: Share,
-    testable_should: Share,
+    testable_must: LevelCounts,
+    testable_should: LevelCounts,
 }
 
 /// The counts for the requirements of one level, without permissions and without those that cannot be seen from outside of a driver.
 #[derive(Default, Serialize)]
-struct Share {
+struct LevelCounts {
     rows: usize,
     checked: usize,
     only_warned: usize,
@@ -298,8 +298,8 @@ fn text(mut out: impl Write, coverage: &Coverage, version: Option<Version>) -> i
     share(&mut out, "SHOULD", &totals.testable_should)
 }
 
-fn share(out: &mut impl Write, level: &str, share: &Share) -> io::Result<()> {
-    let Share { rows, checked, only_warned, said_again } = share;
+fn share(out: &mut impl Write, level: &str, share: &LevelCounts) -> io::Result<()> {
+    let LevelCounts { rows, checked, only_warned, said_again } = share;
     let covered = checked + said_again;
     let percent = covered * 100 / (*rows).max(1);
     writeln!(
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn few_visible_musts_have_no_check() {
-        let Share { rows, checked, said_again, .. } =
+        let LevelCounts { rows, checked, said_again, .. } =
             measure(&suites::all(), &suites::proven(), &Wanted::default()).totals.testable_must;
         assert!((checked + said_again) * 100 >= rows * 95, "{checked} and {said_again} of {rows}");
     }

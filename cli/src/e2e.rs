@@ -21,9 +21,9 @@ use csi_suite_e2e::direct;
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings, machine_has_selinux};
 use csi_suite_e2e::plan::{self, ClusterProvider, Instance};
 use csi_suite_e2e::promise::{self, Unused};
-use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
 use csi_suite_e2e::view::{SkippedBy, Unmet, View};
+use csi_suite_e2e::volume_slots::VolumeSlots;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
@@ -76,10 +76,10 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";
         return Err(Error::Settings(problem.to_owned()));
     }
-    let (settings, room) = (settings(&args.cluster)?, Room::default());
+    let (settings, slots) = (settings(&args.cluster)?, VolumeSlots::default());
     let clusters = |one: &Arc<Definition>| -> Arc<dyn ClusterProvider> {
-        let (settings, room) = (settings.clone(), room.clone());
-        Arc::new(EmulatedClusters::new(settings, nodes(&args), one.clone(), room, say_of(&args)))
+        let (settings, slots) = (settings.clone(), slots.clone());
+        Arc::new(EmulatedClusters::new(settings, nodes(&args), one.clone(), slots, say_of(&args)))
     };
     let tested: Vec<_> = definitions.iter().map(|one| (one.clone(), clusters(one))).collect();
     let suites = suites(plan::suite(&tested, version), &args);

@@ -1,6 +1,7 @@
 //! Resources that a run makes and uses: names, paths, mounts and volumes, and the file that lists those not yet undone.
 //! Nothing here calls the driver.
 
+pub(crate) mod attach_slots;
 pub(crate) mod attachments;
 pub mod cleanup;
 pub mod contents;
@@ -13,7 +14,6 @@ pub(crate) mod names;
 pub mod paths;
 pub mod read_back;
 pub(crate) mod resource;
-pub(crate) mod room;
 pub mod state_dir;
 pub mod trend;
 pub mod usage;

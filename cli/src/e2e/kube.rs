@@ -14,8 +14,8 @@ use csi_suite_e2e::kube_cluster::{
     DEFAULT_IMAGE, DriverCommands, KubeClusters, NodeAccess, NodeCommands, Settings, definition, reason,
 };
 use csi_suite_e2e::plan::{self, ClusterProvider};
-use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
+use csi_suite_e2e::volume_slots::VolumeSlots;
 use tokio::runtime::Runtime;
 
 use super::with_sanity::Reached;
@@ -85,11 +85,11 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         ..Defined::default()
     };
     let place = place(&found);
-    let room = Room::default();
+    let slots = VolumeSlots::default();
     let clusters = |one: &Arc<Definition>| -> Arc<dyn ClusterProvider> {
         let settings = settings_of(&args, one, &driver, node_access.clone());
-        let (found, room, limit) = (found.clone(), room.clone(), limit + UNDO_LIMIT);
-        Arc::new(KubeClusters::new(found, settings, room, limit, say_of(&args)))
+        let (found, slots, limit) = (found.clone(), slots.clone(), limit + UNDO_LIMIT);
+        Arc::new(KubeClusters::new(found, settings, slots, limit, say_of(&args)))
     };
     let tested: Vec<_> = definitions.iter().map(|one| (one.clone(), clusters(one))).collect();
     let suites = suites(plan::suite(&tested, version), &args);

@@ -183,7 +183,7 @@ impl Heard<'_> {
                     }
                 });
             }
-            self.fields(&Asked { message: asked.as_ref(), legal, answer: &answer }, &reflected);
+            self.fields(&AnsweredRequest { message: asked.as_ref(), legal, answer: &answer }, &reflected);
         }
     }
 
@@ -238,8 +238,8 @@ impl Heard<'_> {
         }
     }
 
-    fn fields(&self, asked: &Asked<'_>, message: &DynamicMessage) {
-        let asked = &Asked { legal: asked.legal && !self.is_oversized(message), ..*asked };
+    fn fields(&self, asked: &AnsweredRequest<'_>, message: &DynamicMessage) {
+        let asked = &AnsweredRequest { legal: asked.legal && !self.is_oversized(message), ..*asked };
         self.versions(message);
         if message.descriptor().full_name() == "csi.v1.Snapshot" && has_places(message) {
             // A breach only of a driver without the capability, which the check knows.
@@ -272,7 +272,7 @@ impl Heard<'_> {
         signs.entry(version).or_insert_with(|| format!("{} has had {field}", self.rpc));
     }
 
-    fn value(&self, asked: &Asked<'_>, field: &FieldDescriptor, value: &Value) {
+    fn value(&self, asked: &AnsweredRequest<'_>, field: &FieldDescriptor, value: &Value) {
         match value {
             Value::Message(message) => self.fields(asked, message),
             Value::List(values) => {
@@ -406,7 +406,7 @@ fn map_bytes(entries: &HashMap<MapKey, Value>) -> usize {
 
 /// The request that a reply answers.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct AnsweredRequest<'a> {
     /// The request itself, unless it asks for a list.
     message: Option<&'a DynamicMessage>,
     /// True if it keeps to the limits of size.
@@ -415,7 +415,7 @@ struct Asked<'a> {
     answer: &'a dyn Fn() -> String,
 }
 
-impl Asked<'_> {
+impl AnsweredRequest<'_> {
     /// Returns true if the request has this text in its own field of this name.
     fn says(&self, field: &FieldDescriptor, text: &str) -> bool {
         let value = self.message.and_then(|request| request.get_field_by_name(field.name()));

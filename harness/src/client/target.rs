@@ -25,13 +25,13 @@ use crate::config::{AccessType, Config, Elsewhere, NodeConfig};
 use crate::driver::{Away, Driver, DriverError, Proxy, START_FACTOR};
 use crate::protocol::capability::{Capabilities, Capability};
 use crate::protocol::version::Judged;
+use crate::resources::attach_slots::AttachSlots;
 use crate::resources::logbook::{Logbook, RunOf};
 use crate::resources::mounts;
 use crate::resources::names::Names;
 use crate::resources::paths::Paths;
 use crate::resources::read_back::{Mismatch, ReadBack};
-use crate::resources::room::Room;
-use crate::resources::state_dir::{Aside, CorruptState};
+use crate::resources::state_dir::{CorruptState, Disposition};
 use crate::resources::volumes::Pool;
 use crate::spec::faults::Faults;
 use crate::spec::requirements::Requirement;
@@ -69,7 +69,7 @@ pub struct Target {
     /// RPCs whose plain call the driver does not survive, and the checks that say so.
     deadly: RwLock<BTreeMap<&'static str, String>>,
     pub(crate) volumes: Pool,
-    pub(crate) room: Room,
+    pub(crate) attach_slots: AttachSlots,
     pub(crate) response_rules: ResponseRules,
     pub(crate) patience: Patience,
     pub(crate) learnt: ProbeCache,
@@ -399,7 +399,7 @@ impl Target {
             made: Mutex::default(),
             deadly: RwLock::default(),
             volumes: Pool::new(&config),
-            room: Room::default(),
+            attach_slots: AttachSlots::default(),
             response_rules: ResponseRules::default(),
             patience: Patience::default(),
             learnt: ProbeCache::default(),
@@ -767,7 +767,7 @@ impl Target {
     /// # Errors
     /// Says why the driver is not started: the run has not started it, it had something before the run, no `state-dir`
     /// is set, or it does not start with an empty state either.
-    pub async fn start_afresh(&self, check: &str) -> Result<Aside, String> {
+    pub async fn start_afresh(&self, check: &str) -> Result<Disposition, String> {
         let driver = self.driver().filter(|driver| driver.is_started_here());
         let driver = driver.ok_or("the run does not start it")?;
         let dir = self

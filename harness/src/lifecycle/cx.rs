@@ -61,7 +61,7 @@ struct Shared {
     /// True if the check gets a verdict although something that it made stays.
     tolerates_leftovers: AtomicBool,
     /// Room for attached volumes; given back with the leases.
-    room: tokio::sync::Mutex<Option<OwnedSemaphorePermit>>,
+    attach_permit: tokio::sync::Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Cx {
@@ -75,7 +75,7 @@ impl Cx {
             generators: AtomicU64::new(0),
             tolerates_leftovers: AtomicBool::new(false),
             leases: tokio::sync::Mutex::default(),
-            room: tokio::sync::Mutex::default(),
+            attach_permit: tokio::sync::Mutex::default(),
         };
         Cx { session, access, scope: WHOLE, shared: Arc::new(shared) }
     }
@@ -239,9 +239,9 @@ impl Cx {
 
     /// Waits until the node has room for the volumes of this check, too.
     pub(crate) async fn enter_node(&self) {
-        let mut room = self.shared.room.lock().await;
-        if room.is_none() {
-            *room = self.target().room.enter(self.volumes_per_node()).await;
+        let mut attach_permit = self.shared.attach_permit.lock().await;
+        if attach_permit.is_none() {
+            *attach_permit = self.target().attach_slots.enter(self.volumes_per_node()).await;
         }
     }
 
@@ -256,7 +256,7 @@ impl Cx {
     /// Lets other checks continue that wait for volumes of this one. It has ended, and its remaining objects are undone
     /// only when those checks have ended, too.
     pub(crate) async fn release_leases(&self) {
-        *self.shared.room.lock().await = None;
+        *self.shared.attach_permit.lock().await = None;
         self.shared.leases.lock().await.clear();
     }
 

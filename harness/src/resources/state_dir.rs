@@ -19,18 +19,18 @@ pub(crate) struct CorruptState(Vec<(String, PathBuf)>);
 
 /// The place of a state with which the driver does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Aside {
+pub enum Disposition {
     /// It was moved to this path.
     Kept(PathBuf),
     /// It was deleted, because this many states of its check or of the run are kept already.
     Deleted(usize),
 }
 
-impl fmt::Display for Aside {
+impl fmt::Display for Disposition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Aside::Kept(path) => write!(f, "is kept in {}", path.display()),
-            Aside::Deleted(kept) => write!(f, "was deleted, since {kept} such states are kept already"),
+            Disposition::Kept(path) => write!(f, "is kept in {}", path.display()),
+            Disposition::Deleted(kept) => write!(f, "was deleted, since {kept} such states are kept already"),
         }
     }
 }
@@ -41,16 +41,16 @@ impl CorruptState {
     ///
     /// # Errors
     /// It can be neither renamed nor, where something is mounted on it, copied and emptied.
-    pub(crate) fn quarantine(&mut self, dir: &Path, check: &str) -> io::Result<Aside> {
+    pub(crate) fn quarantine(&mut self, dir: &Path, check: &str) -> io::Result<Disposition> {
         if let Some(kept) = self.enough(check) {
             free(dir)?;
             empty(dir)?;
-            return Ok(Aside::Deleted(kept));
+            return Ok(Disposition::Deleted(kept));
         }
         let aside = keep(dir)?;
         // The table of loop devices has canonical paths, too.
         self.0.push((check.to_owned(), fs::canonicalize(&aside)?));
-        Ok(Aside::Kept(aside))
+        Ok(Disposition::Kept(aside))
     }
 
     /// The number of states that are kept, if no more states of that check are to be kept.
@@ -172,7 +172,10 @@ mod tests {
         for number in 1..=KEPT_OF_CHECK {
             ruin(&state, &number.to_string());
             let aside = root.path().join(format!("state.ruined-{number}"));
-            assert_eq!(states.quarantine(&state, "power").expect("a free name"), Aside::Kept(aside.clone()));
+            assert_eq!(
+                states.quarantine(&state, "power").expect("a free name"),
+                Disposition::Kept(aside.clone())
+            );
             assert_eq!(fs::read_to_string(aside.join("state.json")).expect("the file"), number.to_string());
             assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
             assert!(states.has(&fs::canonicalize(aside).expect("it is there").join("state.json")));
@@ -182,7 +185,7 @@ mod tests {
             ruin(&state, "one more");
             assert_eq!(
                 states.quarantine(&state, "power").expect("it goes on"),
-                Aside::Deleted(KEPT_OF_CHECK)
+                Disposition::Deleted(KEPT_OF_CHECK)
             );
             assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
         }
@@ -213,7 +216,7 @@ mod tests {
         }
         ruin(&state, "a setting of the user's");
         let aside = CorruptState::default().quarantine(&state, "power").expect("a free name");
-        assert_eq!(aside, Aside::Kept(root.path().join(format!("state.ruined-{}", KEPT_MAX + 1))));
+        assert_eq!(aside, Disposition::Kept(root.path().join(format!("state.ruined-{}", KEPT_MAX + 1))));
         assert_eq!(kept_in(root.path()), KEPT_MAX + 1);
     }
 
@@ -234,7 +237,10 @@ mod tests {
         let aside = states.quarantine(&state, "power");
         // A failing test must leave no mounts behind.
         let _ = mounts::unmount_below(&state.join("work"));
-        assert_eq!(aside.expect("what the driver has mounted is taken away"), Aside::Deleted(KEPT_OF_CHECK));
+        assert_eq!(
+            aside.expect("what the driver has mounted is taken away"),
+            Disposition::Deleted(KEPT_OF_CHECK)
+        );
         assert_eq!(fs::read_to_string(export.join("one")).expect("the file"), "data");
         assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
     }
@@ -253,7 +259,10 @@ mod tests {
         let attached = Command::new("losetup").arg("--find").arg(&image).status();
         assert!(attached.expect("losetup is there").success());
         let mut states = CorruptState(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
-        assert_eq!(states.quarantine(&state, "power").expect("it is deleted"), Aside::Deleted(KEPT_OF_CHECK));
+        assert_eq!(
+            states.quarantine(&state, "power").expect("it is deleted"),
+            Disposition::Deleted(KEPT_OF_CHECK)
+        );
         // A program that looks into a new device holds it for a moment.
         let is_there = || mounts::loops().values().any(|file| Path::new(file).starts_with(&state));
         for _ in 0..100 {
@@ -280,7 +289,7 @@ mod tests {
         let aside = CorruptState::default().quarantine(&state, "power");
         let left = fs::read_dir(&state).expect("a directory").count();
         rustix::mount::unmount(&state, rustix::mount::UnmountFlags::DETACH).expect("it was mounted");
-        assert_eq!(aside.expect("a state that was put aside"), Aside::Kept(kept.clone()));
+        assert_eq!(aside.expect("a state that was put aside"), Disposition::Kept(kept.clone()));
         assert_eq!(fs::read_to_string(kept.join("volumes/one")).expect("the file"), "data");
         assert_eq!(left, 0);
     }

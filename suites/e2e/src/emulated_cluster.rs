@@ -68,9 +68,9 @@ use crate::cluster::{
     PodPhase, PodSpec, Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotSpec, StorageClass, VolumePhase,
     VolumeSource,
 };
-use crate::room::{Room, Share};
 use crate::version::Version;
 use crate::view::lacks;
+use crate::volume_slots::{SlotPermit, VolumeSlots};
 pub use clusters::EmulatedClusters;
 use failure::Caller;
 pub use failure::Streaks;
@@ -151,7 +151,7 @@ pub struct EmulatedCluster {
     kubelets: Mutex<BTreeMap<usize, Running>>,
     components: Arc<Components>,
     /// The cluster's share of the machine, which is released with it.
-    _share: Option<Share>,
+    _permit: Option<SlotPermit>,
 }
 
 /// A running kubelet.
@@ -168,7 +168,7 @@ impl EmulatedCluster {
     /// # Errors
     /// Broken if paths are not those of kubelet, a node does not answer NodeGetInfo, or other checks use the machine for too
     /// long; skips if the driver's files are elsewhere.
-    pub async fn open(cx: &Cx, settings: Settings, room: &Room) -> Result<EmulatedCluster, Stop> {
+    pub async fn open(cx: &Cx, settings: Settings, slots: &VolumeSlots) -> Result<EmulatedCluster, Stop> {
         let config = cx.config();
         if config.path_layout != PathLayout::Kubelet {
             return Err(Stop::broken(
@@ -182,7 +182,7 @@ impl EmulatedCluster {
         }
         let nodes = nodes(cx, &settings.streaks).await?;
         // The remaining time is for the check itself.
-        let share = room.share(nodes.iter().map(|node| &node.node), cx.remaining() / 2).await?;
+        let permit = slots.share(nodes.iter().map(|node| &node.node), cx.remaining() / 2).await?;
         let (live, over) = mpsc::channel(1);
         let shared = Arc::new(Shared::new(cx.clone(), settings, nodes, live));
         let mut components = JoinSet::new();
@@ -196,7 +196,7 @@ impl EmulatedCluster {
         components.spawn(health_monitor::run(shared.clone()));
         let components = Arc::new(Components { tasks: Mutex::new(components), over: over.into() });
         cx.removes(components.clone());
-        let local = EmulatedCluster { shared, kubelets: Mutex::default(), components, _share: share };
+        let local = EmulatedCluster { shared, kubelets: Mutex::default(), components, _permit: permit };
         (0..local.shared.nodes.len()).for_each(|node| local.start(node));
         Ok(local)
     }

@@ -57,7 +57,7 @@ use crate::cluster::{
     PersistentVolume, Pod, PodSpec, Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec,
     StorageClass,
 };
-use crate::room::Share;
+use crate::volume_slots::SlotPermit;
 use api::{Server, bytes, pairs, text};
 use close::Removal;
 pub use close::reason;
@@ -69,7 +69,7 @@ use marks::Marks;
 use names::Names;
 pub use node::NodeAccess;
 use node::Nodes;
-use pods::Ground;
+use pods::PodDefaults;
 use shutdown::NodesDown;
 use sidecar_nudges::SidecarNudges;
 use watch::Watches;
@@ -122,7 +122,7 @@ type Object = (ApiKind, String);
 pub struct KubeCluster {
     found: Arc<Discovered>,
     settings: Settings,
-    ground: Ground,
+    pod_defaults: PodDefaults,
     marks: Marks,
     names: Names,
     watches: Watches,
@@ -137,7 +137,7 @@ pub struct KubeCluster {
     nodes: Nodes,
     nodes_down: NodesDown,
     say: Say,
-    _share: Option<Share>,
+    _permit: Option<SlotPermit>,
     /// Set once the account of the namespace may read its snapshots.
     granted: OnceCell<()>,
     /// Set once the namespace exists. It is created with the first object, because many tests skip before.
@@ -151,10 +151,10 @@ impl KubeCluster {
     fn new(
         found: Arc<Discovered>,
         settings: Settings,
-        ground: Ground,
+        pod_defaults: PodDefaults,
         marks: Marks,
         namespace: &str,
-        share: Option<Share>,
+        permit: Option<SlotPermit>,
         say: Say,
     ) -> KubeCluster {
         let watches = Watches::new(found.server.clone(), namespace);
@@ -162,12 +162,12 @@ impl KubeCluster {
         KubeCluster {
             found,
             settings,
-            ground,
+            pod_defaults,
             marks,
             names,
             watches,
             say,
-            _share: share,
+            _permit: permit,
             pods: Mutex::default(),
             going: Mutex::default(),
             kept: Mutex::default(),
@@ -493,7 +493,7 @@ impl Cluster for KubeCluster {
     }
 
     async fn create_pod(&self, spec: &PodSpec) -> Done {
-        let manifest = pods::manifest(&self.names, &self.ground, spec);
+        let manifest = pods::manifest(&self.names, &self.pod_defaults, spec);
         self.pods.lock().insert(spec.name.clone(), spec.clone());
         self.create(ApiKind::Pod, manifest).await
     }

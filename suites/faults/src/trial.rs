@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
-use csi_harness::resources::state_dir::Aside;
+use csi_harness::resources::state_dir::Disposition;
 use csi_harness::spec::requirements::Requirement;
 use csi_nemesis::fault::Fault;
 use csi_nemesis::injector::power::NO_POWER_START;
@@ -334,12 +334,12 @@ impl Bench<'_> {
     }
 
     /// Says where a state is with which the driver does not start; those that are not kept are counted.
-    fn note_ruined(&mut self, fault: &str, aside: &Aside) {
+    fn note_ruined(&mut self, fault: &str, aside: &Disposition) {
         match aside {
-            Aside::Kept(_) => self.cx.note(format!(
+            Disposition::Kept(_) => self.cx.note(format!(
                 "after {fault}, the driver no longer started: its state {aside}, and it was started with an empty one"
             )),
-            Aside::Deleted(_) => self.ruined_more += 1,
+            Disposition::Deleted(_) => self.ruined_more += 1,
         }
     }
 

@@ -255,9 +255,9 @@ impl Model {
     fn take_volumes(&mut self, list: List, listed: &Listed<VolumeResponse>, span: Span) -> StepResult {
         let mut taken = StepResult::default();
         for volume in asked_about(&self.volumes, listed) {
-            let said = listed.entries.get(&volume).cloned();
-            let said = said.unwrap_or(VolumeResponse::Unlisted { pages: listed.pages });
-            taken.add(self.take_volume(&list.of_volume(volume), Answer::Done(said), span));
+            let response = listed.entries.get(&volume).cloned();
+            let response = response.unwrap_or(VolumeResponse::Unlisted { pages: listed.pages });
+            taken.add(self.take_volume(&list.of_volume(volume), Answer::Done(response), span));
         }
         taken
     }
@@ -266,9 +266,9 @@ impl Model {
     fn take_snapshots(&mut self, listed: &Listed<SnapshotResponse>, span: Span) -> StepResult {
         let mut taken = StepResult::default();
         for snapshot in asked_about(&self.snapshots, listed) {
-            let said = listed.entries.get(&snapshot).cloned();
-            let said = said.unwrap_or(SnapshotResponse::Unlisted { pages: listed.pages });
-            taken.add(self.take_snapshot(&SnapshotCall::Listing { snapshot }, Answer::Done(said), span));
+            let response = listed.entries.get(&snapshot).cloned();
+            let response = response.unwrap_or(SnapshotResponse::Unlisted { pages: listed.pages });
+            taken.add(self.take_snapshot(&SnapshotCall::Listing { snapshot }, Answer::Done(response), span));
         }
         taken
     }
@@ -324,8 +324,8 @@ where
 }
 
 fn about_volume(answer: &Answer<Response>) -> Answer<VolumeResponse> {
-    answer.as_ref().map(|said| match said {
-        Response::Volume(said) => said.clone(),
+    answer.as_ref().map(|response| match response {
+        Response::Volume(response) => response.clone(),
         Response::Snapshot(_) | Response::Group(_) | Response::Volumes(_) | Response::Snapshots(_) => {
             VolumeResponse::Nothing
         }
@@ -333,8 +333,8 @@ fn about_volume(answer: &Answer<Response>) -> Answer<VolumeResponse> {
 }
 
 fn about_snapshot(answer: &Answer<Response>) -> Answer<SnapshotResponse> {
-    answer.as_ref().map(|said| match said {
-        Response::Snapshot(said) => said.clone(),
+    answer.as_ref().map(|response| match response {
+        Response::Snapshot(response) => response.clone(),
         Response::Volume(_) | Response::Group(_) | Response::Volumes(_) | Response::Snapshots(_) => {
             SnapshotResponse::Nothing
         }
@@ -342,8 +342,8 @@ fn about_snapshot(answer: &Answer<Response>) -> Answer<SnapshotResponse> {
 }
 
 fn about_group(answer: &Answer<Response>) -> Answer<GroupResponse> {
-    answer.as_ref().map(|said| match said {
-        Response::Group(said) => said.clone(),
+    answer.as_ref().map(|response| match response {
+        Response::Group(response) => response.clone(),
         Response::Volume(_) | Response::Snapshot(_) | Response::Volumes(_) | Response::Snapshots(_) => {
             GroupResponse::Nothing
         }

@@ -283,7 +283,7 @@ impl Orchestrator {
         request: &Q,
         calling: PendingCall<'a, T>,
         shown: impl FnOnce(&T) -> Value,
-        said: impl FnOnce(&mut Memory, &T) -> Response,
+        read: impl FnOnce(&mut Memory, &T) -> Response,
     ) -> Made {
         let invoked = self.now();
         let reply = match self.tries {
@@ -293,7 +293,7 @@ impl Orchestrator {
         let returned = self.now();
         let (answer, message, response) = match reply.answer() {
             answer::Answer::Ok(response) => {
-                let answer = Answer::Done(said(&mut self.memory(), response));
+                let answer = Answer::Done(read(&mut self.memory(), response));
                 (answer, String::new(), self.kept(|| shown(response)))
             }
             answer::Answer::Refused(refused) => {

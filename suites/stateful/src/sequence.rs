@@ -16,7 +16,7 @@ use crate::model::answer::Answer;
 use crate::model::call::{Call, GroupCall, List, SnapshotCall, VolumeCall};
 use crate::model::call_context::{DriverProfile, Time};
 use crate::model::expectation::Breach;
-use crate::model::generate::{Op, Room, generate};
+use crate::model::generate::{CopySize, Op, generate};
 use crate::model::names::{Id, Name, Node, Slot, Stamp, Target, legend};
 use crate::model::state_set::Impossible;
 use crate::orchestrator::{Made, Orchestrator};
@@ -71,7 +71,7 @@ pub enum PlannedStep {
     /// A certain call.
     Step(Step),
     /// A copy under a name, with the room that its source has by then.
-    Copy(Name, Id, Room, CallMode),
+    Copy(Name, Id, CopySize, CallMode),
     /// A workload on the first node writes.
     Write(Id, Target, Slot),
 }

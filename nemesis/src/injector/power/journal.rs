@@ -123,12 +123,12 @@ impl Change {
     }
 
     /// Repeats the change on the present tree. Returns the change that undoes it.
-    fn redo(&self, tree: &mut Tree, share: Share) -> io::Result<Change> {
+    fn redo(&self, tree: &mut Tree, share: SurvivingPart) -> io::Result<Change> {
         Ok(match self {
             Change::Write { node, at, new, .. } => {
                 let whole = match share {
-                    Share::All => new.len(),
-                    Share::Half => new.len() / 2 / SECTOR_BYTES * SECTOR_BYTES,
+                    SurvivingPart::All => new.len(),
+                    SurvivingPart::Half => new.len() / 2 / SECTOR_BYTES * SECTOR_BYTES,
                 };
                 write(tree, *node, *at, &new[..whole])?
             }
@@ -237,7 +237,7 @@ fn read(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
 
 /// The part of a write that survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Share {
+enum SurvivingPart {
     All,
     /// The whole sectors of its first half.
     Half,
@@ -379,7 +379,7 @@ impl Journal {
         self.bytes = 0;
         let writes = all.iter().rev().filter(|(_, change)| change.is_write());
         let torn = writes.map(|(number, _)| *number).next().filter(|_| tears);
-        let share = |number| if torn == Some(number) { Share::Half } else { Share::All };
+        let share = |number| if torn == Some(number) { SurvivingPart::Half } else { SurvivingPart::All };
         let again = all.iter().filter(|(number, _)| keeps(*number));
         // The object of a change may be lost, and then the change is lost, too.
         let kept = again.filter_map(|(number, change)| change.redo(tree, share(*number)).ok()).collect();
@@ -403,7 +403,7 @@ impl Lost {
         for change in self.kept.into_iter().rev() {
             change.undo(tree)?;
         }
-        self.all.iter().try_for_each(|change| change.redo(tree, Share::All).map(drop))
+        self.all.iter().try_for_each(|change| change.redo(tree, SurvivingPart::All).map(drop))
     }
 }
 

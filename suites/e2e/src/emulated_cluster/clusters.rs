@@ -11,8 +11,8 @@ use crate::cluster::{Cluster, Done, Feature};
 use crate::definition::Definition;
 use crate::plan::ClusterProvider;
 use crate::promise::PROMISES;
-use crate::room::Room;
 use crate::view::View;
+use crate::volume_slots::VolumeSlots;
 
 /// Emulates a cluster for each test.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct EmulatedClusters {
     settings: Settings,
     nodes: usize,
     definition: Arc<Definition>,
-    room: Room,
+    slots: VolumeSlots,
     say: Say,
     lack_is_said: Once,
 }
@@ -32,13 +32,13 @@ impl EmulatedClusters {
         mut settings: Settings,
         nodes: usize,
         definition: Arc<Definition>,
-        room: Room,
+        slots: VolumeSlots,
         say: Say,
     ) -> EmulatedClusters {
         settings.se_linux_mount = definition.driver.can(Can::SeLinuxMount);
         // A call that always fails with the classes of one definition may succeed with those of another.
         settings.streaks = Arc::new(Streaks::default());
-        EmulatedClusters { settings, nodes, definition, room, say, lack_is_said: Once::new() }
+        EmulatedClusters { settings, nodes, definition, slots, say, lack_is_said: Once::new() }
     }
 
     /// Returns the properties of such a cluster that do not depend on the driver, other than that a next version of it may
@@ -90,6 +90,6 @@ impl ClusterProvider for EmulatedClusters {
 
     async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>> {
         self.lack_is_said.call_once(|| self.say_what_is_lacked(cx));
-        Ok(Arc::new(EmulatedCluster::open(cx, self.settings.clone(), &self.room).await?))
+        Ok(Arc::new(EmulatedCluster::open(cx, self.settings.clone(), &self.slots).await?))
     }
 }

@@ -6,13 +6,13 @@ use tonic::async_trait;
 
 use super::discovery::Discovered;
 use super::marks::Marks;
-use super::pods::Ground;
+use super::pods::PodDefaults;
 use super::{KubeCluster, Settings};
 use crate::cluster::Say;
 use crate::cluster::{Cluster, Done};
 use crate::plan::ClusterProvider;
-use crate::room::{Room, Share};
 use crate::view::View;
+use crate::volume_slots::{SlotPermit, VolumeSlots};
 
 /// A real cluster, in which each test has its own namespace.
 #[derive(Debug)]
@@ -21,15 +21,21 @@ pub struct KubeClusters {
     settings: Settings,
     /// The time after which the run is over in any case.
     limit: Duration,
-    room: Room,
+    slots: VolumeSlots,
     say: Say,
 }
 
 impl KubeClusters {
     /// Makes namespaces in a cluster for a run that is over after `limit`. All definitions of a run share the
     /// room. `say` gets messages for the user.
-    pub fn new(found: Discovered, settings: Settings, room: Room, limit: Duration, say: Say) -> KubeClusters {
-        KubeClusters { found: Arc::new(found), settings, limit, room, say }
+    pub fn new(
+        found: Discovered,
+        settings: Settings,
+        slots: VolumeSlots,
+        limit: Duration,
+        say: Say,
+    ) -> KubeClusters {
+        KubeClusters { found: Arc::new(found), settings, limit, slots, say }
     }
 
     /// Returns the known properties of a cluster for tests with these settings.
@@ -43,20 +49,20 @@ impl KubeClusters {
         self.namespace_with(run, name, None)
     }
 
-    fn namespace_with(&self, run: &str, name: &str, share: Option<Share>) -> KubeCluster {
+    fn namespace_with(&self, run: &str, name: &str, permit: Option<SlotPermit>) -> KubeCluster {
         let marks = Marks::new(run, self.limit);
         let (found, settings) = (self.found.clone(), self.settings.clone());
-        KubeCluster::new(found, settings, self.ground(), marks, name, share, self.say)
+        KubeCluster::new(found, settings, self.pod_defaults(), marks, name, permit, self.say)
     }
 
     /// Returns the placement of pods: on the nodes with the driver, if other nodes lack it.
-    fn ground(&self) -> Ground {
+    fn pod_defaults(&self) -> PodDefaults {
         let hostnames = match self.found.others.is_empty() {
             true => Vec::new(),
             false => self.found.nodes.iter().map(|node| node.hostname.clone()).collect(),
         };
         let Settings { image, client_node, .. } = self.settings.clone();
-        Ground { image, hostnames, client_node }
+        PodDefaults { image, hostnames, client_node }
     }
 }
 
@@ -72,8 +78,8 @@ impl ClusterProvider for KubeClusters {
 
     async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>> {
         let nodes = self.found.nodes.iter().map(|node| &node.node);
-        let share = self.room.share(nodes, cx.remaining() / 2).await?;
-        let real = Arc::new(self.namespace_with(cx.target().run_prefix(), &cx.unique_name(), share));
+        let permit = self.slots.share(nodes, cx.remaining() / 2).await?;
+        let real = Arc::new(self.namespace_with(cx.target().run_prefix(), &cx.unique_name(), permit));
         cx.removes(real.clone());
         Ok(real)
     }

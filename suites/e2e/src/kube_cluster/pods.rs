@@ -20,7 +20,7 @@ const ON_ITS_WAY: &[&str] = &["ContainerCreating", "PodInitializing"];
 
 /// The placement and the image of pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ground {
+pub(crate) struct PodDefaults {
     /// The image of all containers.
     pub(crate) image: String,
     /// The hostnames of the nodes with the driver, if other nodes lack it; empty means any node.
@@ -30,8 +30,9 @@ pub(crate) struct Ground {
 }
 
 /// Returns the manifest of a test's pod.
-pub(crate) fn manifest(names: &Names, ground: &Ground, spec: &PodSpec) -> Value {
-    let containers = |of: &[Container]| of.iter().map(|one| container(&ground.image, one)).collect::<Value>();
+pub(crate) fn manifest(names: &Names, pod_defaults: &PodDefaults, spec: &PodSpec) -> Value {
+    let containers =
+        |of: &[Container]| of.iter().map(|one| container(&pod_defaults.image, one)).collect::<Value>();
     let mut pod = json!({
         "restartPolicy": if spec.restarts { "OnFailure" } else { "Never" },
         "terminationGracePeriodSeconds": GRACE_SECONDS,
@@ -48,7 +49,7 @@ pub(crate) fn manifest(names: &Names, ground: &Ground, spec: &PodSpec) -> Value 
     if let Some(node) = &spec.bound_to {
         pod["nodeName"] = node.as_str().into();
     }
-    if let Some(affinity) = affinity(ground, spec) {
+    if let Some(affinity) = affinity(pod_defaults, spec) {
         pod["affinity"] = affinity;
     }
     json!({ "metadata": { "name": spec.name, "namespace": names.namespace }, "spec": pod })
@@ -126,9 +127,9 @@ fn security(spec: &PodSpec) -> Value {
 }
 
 /// Returns the affinity of a pod. The scheduler chooses the node, so that it considers the volumes.
-fn affinity(ground: &Ground, spec: &PodSpec) -> Option<Value> {
+fn affinity(pod_defaults: &PodDefaults, spec: &PodSpec) -> Option<Value> {
     let by_name = |operator: &str, name: &str| json!({ "key": "metadata.name", "operator": operator, "values": [name] });
-    let node = spec.node.as_ref().or(ground.client_node.as_ref());
+    let node = spec.node.as_ref().or(pod_defaults.client_node.as_ref());
     let fields: Vec<Value> = node
         .map(|name| by_name("In", name))
         .into_iter()
@@ -138,8 +139,8 @@ fn affinity(ground: &Ground, spec: &PodSpec) -> Option<Value> {
     if !fields.is_empty() {
         term["matchFields"] = fields.into();
     }
-    if !ground.hostnames.is_empty() && node.is_none() {
-        let hostnames = json!({ "key": HOSTNAME_LABEL, "operator": "In", "values": ground.hostnames });
+    if !pod_defaults.hostnames.is_empty() && node.is_none() {
+        let hostnames = json!({ "key": HOSTNAME_LABEL, "operator": "In", "values": pod_defaults.hostnames });
         term["matchExpressions"] = json!([hostnames]);
     }
     let is_anywhere = term.as_object().is_some_and(serde_json::Map::is_empty);

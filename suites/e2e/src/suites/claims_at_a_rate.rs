@@ -78,9 +78,9 @@ impl<'a> Replicas<'a> {
         };
         // Every node has room for all of the volumes, so that none keeps a pod from moving.
         let nodes = scene.cluster().nodes().await?;
-        let room = nodes.iter().filter_map(|node| node.volume_limit).min();
-        let room = room.map_or(u32::MAX, |room| u32::try_from(room).unwrap_or(u32::MAX));
-        let (class, count) = (scene.class().await?, count.min(room).max(1));
+        let slots = nodes.iter().filter_map(|node| node.volume_limit).min();
+        let slots = slots.map_or(u32::MAX, |slots| u32::try_from(slots).unwrap_or(u32::MAX));
+        let (class, count) = (scene.class().await?, count.min(slots).max(1));
         Ok(Replicas { scene, class, count, began: Instant::now(), measured: Mutex::default() })
     }
 

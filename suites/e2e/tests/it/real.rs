@@ -22,7 +22,7 @@ use csi_suite_e2e::kube_cluster::api::Server;
 use csi_suite_e2e::kube_cluster::connect::Connection;
 use csi_suite_e2e::kube_cluster::discovery::Discovered;
 use csi_suite_e2e::kube_cluster::{DriverCommands, KubeCluster, KubeClusters, Settings};
-use csi_suite_e2e::room::Room;
+use csi_suite_e2e::volume_slots::VolumeSlots;
 use kube::Client;
 use serde_json::json;
 
@@ -91,7 +91,7 @@ fn settings() -> Settings {
 }
 
 async fn clusters(api: &Api) -> KubeClusters {
-    KubeClusters::new(found(api).await, settings(), Room::default(), LIMIT, |_| {})
+    KubeClusters::new(found(api).await, settings(), VolumeSlots::default(), LIMIT, |_| {})
 }
 
 /// The namespace of a test.

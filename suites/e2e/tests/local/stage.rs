@@ -24,8 +24,8 @@ use csi_suite_e2e::cluster::{
 use csi_suite_e2e::definition::Definition;
 use csi_suite_e2e::emulated_cluster::{EmulatedCluster, EmulatedClusters, Settings};
 use csi_suite_e2e::plan;
-use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
+use csi_suite_e2e::volume_slots::VolumeSlots;
 use csi_test_support::run::Run;
 use csi_test_support::{hostpath, machine};
 use tokio::sync::{oneshot, watch};
@@ -136,7 +136,7 @@ where
 pub(crate) fn upstream_on_hostpath(definition: &Path, flags: &[&str], filter: &str) -> Option<Vec<String>> {
     let loaded = DriverDefinition::load(definition).unwrap();
     let definition = Arc::new(Definition::new(loaded, None).unwrap());
-    let clusters = EmulatedClusters::new(settings(""), 1, definition.clone(), Room::default(), |_| {});
+    let clusters = EmulatedClusters::new(settings(""), 1, definition.clone(), VolumeSlots::default(), |_| {});
     let suite = plan::suite(&[(definition, Arc::new(clusters))], Version::default());
     let mut only = Filter::default();
     only.focus(filter).unwrap();
@@ -344,7 +344,7 @@ where
     let body = Body::made(move |cx: &Cx| {
         let (cx, settings, body) = (cx.clone(), settings.clone(), body.clone());
         Box::pin(async move {
-            let local = EmulatedCluster::open(&cx, settings, &Room::default()).await?;
+            let local = EmulatedCluster::open(&cx, settings, &VolumeSlots::default()).await?;
             let ended = body(local, cx);
             drop(body);
             ended.await

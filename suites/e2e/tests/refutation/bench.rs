@@ -20,8 +20,8 @@ use csi_proto::Endpoint;
 use csi_suite_e2e::definition::Definition;
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings};
 use csi_suite_e2e::plan;
-use csi_suite_e2e::room::Room;
 use csi_suite_e2e::version::Version;
+use csi_suite_e2e::volume_slots::VolumeSlots;
 use csi_test_support::hostpath;
 use csi_test_support::run::Run;
 
@@ -314,7 +314,7 @@ fn suite(definition: &Path, manifests: &str, nodes: usize, version: Version, is_
     let objects = Arc::new(Objects::read(&[file]).unwrap());
     let settings = Settings { objects, version, ..Settings::new(std::env::current_exe().unwrap()) };
     let definition = Arc::new(Definition::new(loaded, None).unwrap());
-    let clusters = EmulatedClusters::new(settings, nodes, definition.clone(), Room::default(), |_| {});
+    let clusters = EmulatedClusters::new(settings, nodes, definition.clone(), VolumeSlots::default(), |_| {});
     plan::suite(&[(definition, Arc::new(clusters))], version)
 }
 

@@ -21,7 +21,7 @@ struct Inner {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
+pub(crate) struct InputLimits {
     /// The time after which the check sends nothing new.
     pub(crate) until: Instant,
     /// The limit on the check's inputs.
@@ -42,7 +42,7 @@ impl Allowance {
 
     /// Returns the share of the next check: the rest, divided among the checks that have not begun. It is `None` once
     /// the time is over, because even a short check takes some time, and many of them would exceed the user's limit.
-    pub(crate) fn take(&self) -> Option<Share> {
+    pub(crate) fn take(&self) -> Option<InputLimits> {
         let until = *self.0.until.get_or_init(|| Instant::now() + self.0.duration);
         let checks = self
             .0
@@ -54,7 +54,7 @@ impl Allowance {
             return None;
         }
         let inputs_max = self.0.inputs_left.load(Ordering::Relaxed).div_ceil(u64::from(checks));
-        Some(Share { until: Instant::now() + (left / checks).max(SHARE_MIN), inputs_max })
+        Some(InputLimits { until: Instant::now() + (left / checks).max(SHARE_MIN), inputs_max })
     }
 
     /// Subtracts the inputs that a check sent.

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 
-use super::allowance::Share;
+use super::allowance::InputLimits;
 use super::finding::{Finding, Symptom, shape};
 use super::input::Input;
 use super::mutate::mutate;
@@ -84,7 +84,7 @@ impl<'a> Campaign<'a> {
     ///
     /// # Errors
     /// Broken if the objects of the inputs cannot be made or undone.
-    pub(crate) async fn run(&mut self, share: Share) -> CheckResult<Vec<Finding>> {
+    pub(crate) async fn run(&mut self, share: InputLimits) -> CheckResult<Vec<Finding>> {
         while Instant::now() < share.until
             && self.sent < share.inputs_max
             && self.findings.len() < FINDINGS_MAX

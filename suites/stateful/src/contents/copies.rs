@@ -8,7 +8,7 @@ use csi_nemesis::disruption::{DISCONNECTED, GIVEN_UP};
 use super::script::{Script, ScriptContext, s, v};
 use super::undisturbed::spread;
 use crate::how::CallMode;
-use crate::model::generate::Room;
+use crate::model::generate::CopySize;
 use crate::model::names::Name;
 use crate::sequence::PlannedStep;
 
@@ -96,8 +96,9 @@ fn two_snapshots(script: Script<'_>) -> Script<'_> {
 fn grown_source(script: Script<'_>, larger_bytes: i64) -> Script<'_> {
     let cut = script.written(v(0)).unused(v(0)).snapshot(s(0), v(0));
     let grown = cut.expanded(v(0), larger_bytes).used(v(0)).reads(v(0)).writes(v(0)).unused(v(0));
-    let own_size = grown.copy_with(v(1), s(0), Room::Exactly, CallMode::Once).looked_at(v(1));
-    let larger = own_size.copy_with(v(2), s(0), Room::Larger, CallMode::Once).looked_at(v(2)).looked_at(v(0));
+    let own_size = grown.copy_with(v(1), s(0), CopySize::Exactly, CallMode::Once).looked_at(v(1));
+    let larger =
+        own_size.copy_with(v(2), s(0), CopySize::Larger, CallMode::Once).looked_at(v(2)).looked_at(v(0));
     larger.copy(v(3), s(0)).looked_at(v(3))
 }
 

@@ -8,7 +8,7 @@ use crate::how::CallMode;
 use crate::lifecycle::VolumeLifecycle;
 use crate::model::call::{Call, CreateSpec, GroupCall, Size, SnapshotCall, Usage, VolumeCall};
 use crate::model::call_context::DriverProfile;
-use crate::model::generate::{Room, SLOTS};
+use crate::model::generate::{CopySize, SLOTS};
 use crate::model::names::{Id, Name, Node, Slot, Target};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::sequence::{PlannedStep, Step};
@@ -100,18 +100,18 @@ impl Script<'_> {
 
     /// A copy, with the room that its source has by then.
     pub(super) fn copy(self, volume: Id, source: Id) -> Self {
-        self.copy_with(volume, source, Room::AsSource, CallMode::Once)
+        self.copy_with(volume, source, CopySize::AsSource, CallMode::Once)
     }
 
-    pub(super) fn copy_with(mut self, volume: Id, source: Id, room: Room, how: CallMode) -> Self {
+    pub(super) fn copy_with(mut self, volume: Id, source: Id, room: CopySize, how: CallMode) -> Self {
         self.items.push(PlannedStep::Copy(volume.name, source, room, how));
         self
     }
 
     /// A copy that its caller does not wait for, and asks for again.
     pub(super) fn copy_twice(self, volume: Id, source: Id, given_up: impl Into<CallMode>) -> Self {
-        let given_up = self.copy_with(volume, source, Room::AsSource, given_up.into());
-        given_up.copy_with(volume, source, Room::AsSource, CallMode::Retried)
+        let given_up = self.copy_with(volume, source, CopySize::AsSource, given_up.into());
+        given_up.copy_with(volume, source, CopySize::AsSource, CallMode::Retried)
     }
 
     pub(super) fn snapshot(self, snapshot: Id, volume: Id) -> Self {

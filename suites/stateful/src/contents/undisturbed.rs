@@ -12,7 +12,7 @@ use super::script::{ScriptContext, s, v};
 use crate::case_runner::CaseRunner;
 use crate::how::CallMode;
 use crate::model::call::SnapshotCall;
-use crate::model::generate::Room;
+use crate::model::generate::CopySize;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::sequence::{Pace, Sequence};
 
@@ -105,10 +105,10 @@ async fn copied(cx: &Cx, probed: &Arc<ProbedDriver>, how: CallMode) -> CheckResu
     let mut script = context.script().written(v(0)).unused(v(0));
     if context.has(Capability::CreateDeleteSnapshot) {
         let snapshot = SnapshotCall::CreateSnapshot { name: s(0).name, volume: v(0) };
-        script = script.how(snapshot, how).copy_with(v(1), s(0), Room::AsSource, how);
+        script = script.how(snapshot, how).copy_with(v(1), s(0), CopySize::AsSource, how);
     }
     if context.has(Capability::CloneVolume) {
-        script = script.copy_with(v(2), v(0), Room::AsSource, how);
+        script = script.copy_with(v(2), v(0), CopySize::AsSource, how);
     }
     let until = Instant::now() + cx.remaining() / 2;
     let pace = Pace { until, insists: cx.settle_limit(), settles: Duration::ZERO };

@@ -138,8 +138,8 @@ impl Partitioner {
         }
         match (&entry.call, &entry.answer) {
             (Call::Volume(call), answer) => {
-                let answer = definite(answer).map(|said| match said {
-                    Response::Volume(said) => said.clone(),
+                let answer = definite(answer).map(|response| match response {
+                    Response::Volume(response) => response.clone(),
                     _ => VolumeResponse::Nothing,
                 });
                 self.volume(place, call.clone(), answer, context.clone());
@@ -150,8 +150,8 @@ impl Partitioner {
                 }
             }
             (Call::Snapshot(call), answer) => {
-                let answer = definite(answer).map(|said| match said {
-                    Response::Snapshot(said) => said.clone(),
+                let answer = definite(answer).map(|response| match response {
+                    Response::Snapshot(response) => response.clone(),
                     _ => SnapshotResponse::Nothing,
                 });
                 self.snapshot(place, call.clone(), answer, context.clone());
@@ -160,8 +160,8 @@ impl Partitioner {
                 }
             }
             (Call::Group(call), answer) => {
-                let answer = definite(answer).map(|said| match said {
-                    Response::Group(said) => said.clone(),
+                let answer = definite(answer).map(|response| match response {
+                    Response::Group(response) => response.clone(),
                     _ => GroupResponse::Nothing,
                 });
                 let step = Operation { call: call.clone(), answer, context: context.clone() };
@@ -180,18 +180,18 @@ impl Partitioner {
                     self.asked_about(ObjectKind::Volume, entry, listed).into_iter().filter(is_evident)
                 {
                     let unlisted = VolumeResponse::Unlisted { pages: listed.pages };
-                    let said = listed.entries.get(&volume).cloned().unwrap_or(unlisted);
-                    self.volume(place, list.of_volume(volume), Answer::Done(said), context.clone());
+                    let response = listed.entries.get(&volume).cloned().unwrap_or(unlisted);
+                    self.volume(place, list.of_volume(volume), Answer::Done(response), context.clone());
                 }
             }
             (Call::List(_), Answer::Done(Response::Snapshots(listed))) => {
                 for snapshot in self.asked_about(ObjectKind::Snapshot, entry, listed) {
                     let unlisted = SnapshotResponse::Unlisted { pages: listed.pages };
-                    let said = listed.entries.get(&snapshot).cloned().unwrap_or(unlisted);
+                    let response = listed.entries.get(&snapshot).cloned().unwrap_or(unlisted);
                     self.snapshot(
                         place,
                         SnapshotCall::Listing { snapshot },
-                        Answer::Done(said),
+                        Answer::Done(response),
                         context.clone(),
                     );
                 }

@@ -29,7 +29,7 @@ impl<S> Answer<S> {
     /// The answer with something else said.
     pub fn map<T>(self, f: impl FnOnce(S) -> T) -> Answer<T> {
         match self {
-            Answer::Done(said) => Answer::Done(f(said)),
+            Answer::Done(response) => Answer::Done(f(response)),
             Answer::Refused(code) => Answer::Refused(code),
             Answer::PutOff(code) => Answer::PutOff(code),
             Answer::Unknown => Answer::Unknown,
@@ -39,7 +39,7 @@ impl<S> Answer<S> {
     /// Borrows the answer.
     pub fn as_ref(&self) -> Answer<&S> {
         match self {
-            Answer::Done(said) => Answer::Done(said),
+            Answer::Done(response) => Answer::Done(response),
             Answer::Refused(code) => Answer::Refused(*code),
             Answer::PutOff(code) => Answer::PutOff(*code),
             Answer::Unknown => Answer::Unknown,

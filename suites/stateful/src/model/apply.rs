@@ -14,24 +14,24 @@ use super::state::{
 pub(super) fn volume(
     volume: &mut Volume,
     call: &VolumeCall,
-    said: Option<&VolumeResponse>,
+    response: Option<&VolumeResponse>,
     context: &CallContext,
 ) {
     use VolumeCall::*;
     match (call, call.subject().id()) {
         (CreateVolume { wanted, .. }, _) => {
             let life = volume.life.get_or_insert_with(|| made(wanted, context));
-            if let Some(VolumeResponse::Made(facts)) = said {
+            if let Some(VolumeResponse::Made(facts)) = response {
                 learn(life, facts);
             }
         }
         (DeleteVolume { .. }, Some(id)) => volume.delete(id, context.fades_until()),
         (_, Some(id)) => {
             // A write goes to whichever of two volumes of that id is mounted.
-            let said = said.filter(|_| !volume.is_left_in_use(id));
+            let response = response.filter(|_| !volume.is_left_in_use(id));
             if let Some(life) = volume.find_mut(id) {
-                change(life, call, said);
-                see_empty(life, call, said, context);
+                change(life, call, response);
+                see_empty(life, call, response, context);
             }
             undo_what_is_left(volume, call);
         }
@@ -40,9 +40,14 @@ pub(super) fn volume(
 }
 
 /// Remembers the places that a workload found empty, where that was surely in this volume.
-fn see_empty(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse>, context: &CallContext) {
+fn see_empty(
+    life: &mut VolumeLife,
+    call: &VolumeCall,
+    response: Option<&VolumeResponse>,
+    context: &CallContext,
+) {
     let VolumeCall::Read { node, target, .. } = *call else { return };
-    let Some(VolumeResponse::Read(found, _)) = said else { return };
+    let Some(VolumeResponse::Read(found, _)) = response else { return };
     let is_sure =
         is_in_use(life, (node, target), context) && !life.is_elsewhere(node) && !life.is_torn(node, target);
     if is_sure {
@@ -88,13 +93,13 @@ fn learn(life: &mut VolumeLife, facts: &VolumeFacts) {
 }
 
 /// Applies a call to a volume that exists.
-fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse>) {
+fn change(life: &mut VolumeLife, call: &VolumeCall, response: Option<&VolumeResponse>) {
     use VolumeCall::*;
     match *call {
         ControllerPublishVolume { node, usage, readonly, .. } => {
             let new = Attachment { usage, readonly, context: None };
             let attachment = life.attached.entry(node).or_insert(new);
-            if let Some(VolumeResponse::Attached(publish_context)) = said {
+            if let Some(VolumeResponse::Attached(publish_context)) = response {
                 attachment.context.get_or_insert_with(|| publish_context.clone());
             }
         }
@@ -103,7 +108,7 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
         }
         ControllerUnpublishVolume { node: None, .. } => life.attached.clear(),
         ValidateVolumeCapabilities { usage, .. } => {
-            if let Some(VolumeResponse::Confirmed(yes)) = said {
+            if let Some(VolumeResponse::Confirmed(yes)) = response {
                 life.confirmed.insert(usage, Confirmed { yes: *yes, attached: life.attached_to() });
             }
         }
@@ -113,7 +118,7 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
                 life.changed = true;
                 life.size_bytes = 0;
             }
-            if let Some(VolumeResponse::Grown(bytes, on_node)) = said {
+            if let Some(VolumeResponse::Grown(bytes, on_node)) = response {
                 // A size that the request rules out is reported, but not believed: the volume may have the earlier
                 // size, the requested one, or any other.
                 let is_believed = *bytes >= before_bytes && size.may_grow_to(before_bytes, *bytes);
@@ -156,7 +161,7 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
         Write { volume, node, target, slot, stamp } => {
             life.written = true;
             // Other nodes may see late what this one writes.
-            match said {
+            match response {
                 Some(_) if !life.is_elsewhere(node) && !life.is_torn(node, target) => {
                     life.bytes.write(slot, Written { volume, stamp });
                 }
@@ -172,7 +177,7 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
 pub(super) fn snapshot(
     snapshot: &mut Snapshot,
     call: &SnapshotCall,
-    said: Option<&SnapshotResponse>,
+    response: Option<&SnapshotResponse>,
     context: &CallContext,
 ) {
     use SnapshotCall::*;
@@ -190,7 +195,7 @@ pub(super) fn snapshot(
             snapshot.find_mut(*id)
         }
     };
-    if let (Some(life), Some(SnapshotResponse::Seen(facts))) = (life, said) {
+    if let (Some(life), Some(SnapshotResponse::Seen(facts))) = (life, response) {
         learn_snapshot(life, facts);
     }
 }
@@ -217,7 +222,7 @@ fn learn_snapshot(life: &mut SnapshotLife, facts: &SnapshotFacts) {
 pub(super) fn group(
     group: &mut Group,
     call: &GroupCall,
-    said: Option<&GroupResponse>,
+    response: Option<&GroupResponse>,
     context: &CallContext,
 ) {
     use GroupCall::*;
@@ -245,7 +250,7 @@ pub(super) fn group(
         }
         GetVolumeGroupSnapshot { group: id } | Copying { group: id } => group.find_mut(*id),
     };
-    if let (Some(life), Some(GroupResponse::Seen(facts))) = (life, said) {
+    if let (Some(life), Some(GroupResponse::Seen(facts))) = (life, response) {
         life.id = life.id.or(facts.id);
         life.creation_time = life.creation_time.or(facts.creation_time);
         life.ready |= facts.ready;

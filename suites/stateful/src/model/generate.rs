@@ -349,7 +349,7 @@ fn copies(view: &View<'_>, sources: Vec<Id>) -> Vec<Call> {
 
 /// The room of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum CopySize {
     /// The size of its source, or more.
     AsSource,
     /// Exactly the size of its source.
@@ -360,13 +360,13 @@ pub enum Room {
 
 impl Model {
     /// A copy of something, with the room that this has now.
-    pub(crate) fn copy_of(&self, source: Id, room: Room) -> Option<CreateSpec> {
+    pub(crate) fn copy_of(&self, source: Id, room: CopySize) -> Option<CreateSpec> {
         let usage = self.profile().usages.first().copied()?;
         let own = self.size_of(source).filter(|bytes| *bytes > 0).unwrap_or(self.profile().size_bytes);
         let size = match room {
-            Room::AsSource => Size::at_least(own),
-            Room::Exactly => Size { required_bytes: own, limit_bytes: own },
-            Room::Larger => Size::at_least(own.saturating_add(self.profile().larger_bytes)),
+            CopySize::AsSource => Size::at_least(own),
+            CopySize::Exactly => Size { required_bytes: own, limit_bytes: own },
+            CopySize::Larger => Size::at_least(own.saturating_add(self.profile().larger_bytes)),
         };
         Some(CreateSpec { source: Some(source), ..CreateSpec::of(size, usage) })
     }

@@ -23,10 +23,10 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
     fn judge(&self, call: &Self::Call, context: &CallContext) -> Expectation;
 
     /// Judges what is said when the call is done.
-    fn weigh(&self, call: &Self::Call, said: &Self::Response, context: &CallContext) -> Finding;
+    fn weigh(&self, call: &Self::Call, response: &Self::Response, context: &CallContext) -> Finding;
 
     /// Applies: the state once the call is done. `said` is `None` if the answer was not heard.
-    fn apply(&mut self, call: &Self::Call, said: Option<&Self::Response>, context: &CallContext);
+    fn apply(&mut self, call: &Self::Call, response: Option<&Self::Response>, context: &CallContext);
 
     /// The states that this may be when such a call is made, this one among them.
     fn readings(&self, call: &Self::Call) -> Vec<Self>;
@@ -70,12 +70,12 @@ impl Object for Volume {
         judge::volume(self, call, context)
     }
 
-    fn weigh(&self, call: &VolumeCall, said: &VolumeResponse, context: &CallContext) -> Finding {
-        judge::volume_said(self, call, said, context)
+    fn weigh(&self, call: &VolumeCall, response: &VolumeResponse, context: &CallContext) -> Finding {
+        judge::volume_said(self, call, response, context)
     }
 
-    fn apply(&mut self, call: &VolumeCall, said: Option<&VolumeResponse>, context: &CallContext) {
-        apply::volume(self, call, said, context);
+    fn apply(&mut self, call: &VolumeCall, response: Option<&VolumeResponse>, context: &CallContext) {
+        apply::volume(self, call, response, context);
     }
 
     fn readings(&self, call: &VolumeCall) -> Vec<Volume> {
@@ -152,12 +152,12 @@ impl Object for Snapshot {
         judge::snapshot(self, call, context)
     }
 
-    fn weigh(&self, call: &SnapshotCall, said: &SnapshotResponse, context: &CallContext) -> Finding {
-        judge::snapshot_said(self, call, said, context)
+    fn weigh(&self, call: &SnapshotCall, response: &SnapshotResponse, context: &CallContext) -> Finding {
+        judge::snapshot_said(self, call, response, context)
     }
 
-    fn apply(&mut self, call: &SnapshotCall, said: Option<&SnapshotResponse>, context: &CallContext) {
-        apply::snapshot(self, call, said, context);
+    fn apply(&mut self, call: &SnapshotCall, response: Option<&SnapshotResponse>, context: &CallContext) {
+        apply::snapshot(self, call, response, context);
     }
 
     fn readings(&self, call: &SnapshotCall) -> Vec<Snapshot> {
@@ -205,12 +205,12 @@ impl Object for Group {
         judge::group(self, call, context)
     }
 
-    fn weigh(&self, call: &GroupCall, said: &GroupResponse, context: &CallContext) -> Finding {
-        judge::group_said(self, call, said, context)
+    fn weigh(&self, call: &GroupCall, response: &GroupResponse, context: &CallContext) -> Finding {
+        judge::group_said(self, call, response, context)
     }
 
-    fn apply(&mut self, call: &GroupCall, said: Option<&GroupResponse>, context: &CallContext) {
-        apply::group(self, call, said, context);
+    fn apply(&mut self, call: &GroupCall, response: Option<&GroupResponse>, context: &CallContext) {
+        apply::group(self, call, response, context);
     }
 
     fn readings(&self, call: &GroupCall) -> Vec<Group> {

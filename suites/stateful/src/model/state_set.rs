@@ -161,7 +161,7 @@ impl Slots {
 
 /// The place of a call that has begun, unless there is nothing to be learnt from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begun(Option<usize>);
+pub struct CallSlot(Option<usize>);
 
 impl<O: Object> Default for StateSet<O> {
     fn default() -> StateSet<O> {
@@ -207,9 +207,9 @@ impl<O: Object> StateSet<O> {
     ///
     /// # Errors
     /// Too many calls are open.
-    pub fn begin(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
+    pub fn begin(&mut self, step: Operation<O>) -> Result<CallSlot, Bound> {
         let fate = match step.answer {
-            Answer::Unknown if O::only_looks(&step.call) => return Ok(Begun(None)),
+            Answer::Unknown if O::only_looks(&step.call) => return Ok(CallSlot(None)),
             Answer::Unknown => Fate::Unanswered,
             _ => Fate::Known,
         };
@@ -220,7 +220,7 @@ impl<O: Object> StateSet<O> {
     ///
     /// # Errors
     /// Too many calls are open.
-    pub fn begin_optional(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
+    pub fn begin_optional(&mut self, step: Operation<O>) -> Result<CallSlot, Bound> {
         self.open(step, Fate::Optional)
     }
 
@@ -228,7 +228,7 @@ impl<O: Object> StateSet<O> {
     ///
     /// # Errors
     /// Too many calls are open.
-    pub fn begin_excused(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
+    pub fn begin_excused(&mut self, step: Operation<O>) -> Result<CallSlot, Bound> {
         let begun = self.begin(step)?;
         if let Some(open) = begun.0.and_then(|slot| self.open[slot].as_mut()) {
             open.is_excused = true;
@@ -241,7 +241,7 @@ impl<O: Object> StateSet<O> {
         self.excused.as_ref()
     }
 
-    fn open(&mut self, mut step: Operation<O>, fate: Fate) -> Result<Begun, Bound> {
+    fn open(&mut self, mut step: Operation<O>, fate: Fate) -> Result<CallSlot, Bound> {
         let slot = self.place(&step, fate)?;
         if let Some(twin) = &self.open[slot] {
             step.context.returned = step.context.returned.max(twin.step.context.returned);
@@ -256,7 +256,7 @@ impl<O: Object> StateSet<O> {
         self.configurations
             .iter_mut()
             .for_each(|configuration| configuration.open = configuration.open.with(slot));
-        Ok(Begun(Some(slot)))
+        Ok(CallSlot(Some(slot)))
     }
 
     /// A place for a call: that of an equal one, if neither has an answer, since one may take effect as often as both.
@@ -292,7 +292,7 @@ impl<O: Object> StateSet<O> {
     ///
     /// # Errors
     /// The answer fits no possible state, or too many states are possible.
-    pub fn end(&mut self, Begun(begun): Begun) -> Result<Option<Breach>, Impossible> {
+    pub fn end(&mut self, CallSlot(begun): CallSlot) -> Result<Option<Breach>, Impossible> {
         let Some((slot, open)) = begun.and_then(|slot| Some((slot, self.open[slot].as_ref()?))) else {
             return Ok(None);
         };
@@ -536,9 +536,9 @@ impl<O: Object> StateSet<O> {
             finding = finding.beside_another_call();
         }
         let mut ended = Slots::only(slot);
-        if let Answer::Done(said) = answer {
-            finding = finding.and(state.weigh(call, said, context));
-            state.apply(call, Some(said), context);
+        if let Answer::Done(response) = answer {
+            finding = finding.and(state.weigh(call, response, context));
+            state.apply(call, Some(response), context);
             ended = ended.or(self.settled_by(&open.step));
         }
         let configuration = Configuration { state, ..*configuration }.without(ended);
@@ -661,11 +661,11 @@ fn as_done<O: Object>(mut state: O, step: &Operation<O>) -> Option<O> {
     let Operation { call, answer, context } = step;
     match answer {
         Answer::Refused(code) if !leaves_open(*code) => None,
-        Answer::Done(said) => {
-            let finding = judged(&state, step).and(state.weigh(call, said, context));
+        Answer::Done(response) => {
+            let finding = judged(&state, step).and(state.weigh(call, response, context));
             // A wrong answer contains no reliable facts.
             let is_wrong = matches!(finding.beside(&context.profile.known), Finding::Wrong(_));
-            state.apply(call, Some(said).filter(|_| !is_wrong), context);
+            state.apply(call, Some(response).filter(|_| !is_wrong), context);
             Some(state)
         }
         Answer::Unknown | Answer::Refused(_) | Answer::PutOff(_) => {

@@ -10,9 +10,9 @@ impl Answer<Response> {
     /// The id that it gives, of what a call makes.
     pub(crate) fn id_given(&self) -> Option<Id> {
         match self {
-            Answer::Done(Response::Volume(said)) => Volume::id_given(&Answer::Done(said.clone())),
-            Answer::Done(Response::Snapshot(said)) => Snapshot::id_given(&Answer::Done(said.clone())),
-            Answer::Done(Response::Group(said)) => Group::id_given(&Answer::Done(said.clone())),
+            Answer::Done(Response::Volume(response)) => Volume::id_given(&Answer::Done(response.clone())),
+            Answer::Done(Response::Snapshot(response)) => Snapshot::id_given(&Answer::Done(response.clone())),
+            Answer::Done(Response::Group(response)) => Group::id_given(&Answer::Done(response.clone())),
             _ => None,
         }
     }

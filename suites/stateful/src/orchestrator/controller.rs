@@ -69,7 +69,7 @@ impl Orchestrator {
         };
         let calling = self.cx.create_volume(request.clone());
         let shown = |volume: &v1::Volume| json!({"volume": redact::json(volume)});
-        let said = |memory: &mut Memory, volume: &v1::Volume| {
+        let read = |memory: &mut Memory, volume: &v1::Volume| {
             let id = memory.ids.give(name, &volume.volume_id);
             if let Some(id) = id {
                 memory.contexts.insert(id, volume.volume_context.clone());
@@ -77,7 +77,7 @@ impl Orchestrator {
             }
             Response::Volume(VolumeResponse::Made(facts(memory, volume, id)))
         };
-        self.send(&request, calling, shown, said).await
+        self.send(&request, calling, shown, read).await
     }
 
     async fn delete_volume(&self, volume: Id) -> Made {
@@ -99,11 +99,11 @@ impl Orchestrator {
             }
         };
         let calling = self.cx.controller_publish(request.clone());
-        let said = |memory: &mut Memory, response: &v1::ControllerPublishVolumeResponse| {
+        let read = |memory: &mut Memory, response: &v1::ControllerPublishVolumeResponse| {
             memory.publish_contexts.insert((volume, node), response.publish_context.clone());
             Response::Volume(VolumeResponse::Attached(text_of(&response.publish_context)))
         };
-        self.send(&request, calling, redact::json, said).await
+        self.send(&request, calling, redact::json, read).await
     }
 
     async fn controller_unpublish(&self, volume: Id, node: Option<Node>) -> Made {
@@ -127,21 +127,21 @@ impl Orchestrator {
             parameters: self.probed.parameters(set),
             ..Default::default()
         };
-        let said = |_: &mut Memory, response: &v1::ValidateVolumeCapabilitiesResponse| {
+        let read = |_: &mut Memory, response: &v1::ValidateVolumeCapabilitiesResponse| {
             Response::Volume(VolumeResponse::Confirmed(response.confirmed.is_some()))
         };
-        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+        self.send(&request, self.cx.call(request.clone()), redact::json, read).await
     }
 
     async fn get_volume(&self, volume: Id) -> Made {
         let request = v1::ControllerGetVolumeRequest { volume_id: self.text(volume) };
-        let said = |memory: &mut Memory, response: &v1::ControllerGetVolumeResponse| {
+        let read = |memory: &mut Memory, response: &v1::ControllerGetVolumeResponse| {
             let found = response.volume.clone().unwrap_or_default();
             let nodes = response.status.as_ref().map(|status| self.probed.nodes(&status.published_node_ids));
             let id = memory.ids.find(&[ObjectKind::Volume], &found.volume_id);
             Response::Volume(VolumeResponse::Seen(facts(memory, &found, id), nodes))
         };
-        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+        self.send(&request, self.cx.call(request.clone()), redact::json, read).await
     }
 
     async fn controller_expand(&self, volume: Id, size: Size) -> Made {
@@ -150,10 +150,10 @@ impl Orchestrator {
             capacity_range: Some(range(size)),
             ..Default::default()
         };
-        let said = |_: &mut Memory, response: &v1::ControllerExpandVolumeResponse| {
+        let read = |_: &mut Memory, response: &v1::ControllerExpandVolumeResponse| {
             Response::Volume(VolumeResponse::Grown(response.capacity_bytes, response.node_expansion_required))
         };
-        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+        self.send(&request, self.cx.call(request.clone()), redact::json, read).await
     }
 
     async fn modify(&self, volume: Id) -> Made {
@@ -172,12 +172,12 @@ impl Orchestrator {
         let (mut entries, mut pages) = (Vec::new(), 0);
         loop {
             let mut token = String::new();
-            let said = |memory: &mut Memory, page: &v1::ListVolumesResponse| {
+            let read = |memory: &mut Memory, page: &v1::ListVolumesResponse| {
                 token.clone_from(&page.next_token);
                 entries.extend(page.entries.iter().cloned());
                 nothing(memory, page)
             };
-            let made = self.send(&request, self.cx.call(request.clone()), redact::json, said).await;
+            let made = self.send(&request, self.cx.call(request.clone()), redact::json, read).await;
             pages += 1;
             if !token.is_empty() && pages < PAGES_MAX {
                 request.starting_token = token;

@@ -31,7 +31,7 @@ impl Orchestrator {
         };
         let calling = self.cx.create_group_snapshot(request.clone());
         let shown = |group: &v1::VolumeGroupSnapshot| json!({"group_snapshot": redact::json(group)});
-        let said = |memory: &mut Memory, group: &v1::VolumeGroupSnapshot| {
+        let read = |memory: &mut Memory, group: &v1::VolumeGroupSnapshot| {
             let id = memory.ids.give(name, &group.group_snapshot_id);
             for member in &group.snapshots {
                 memory.ids.give(name.members(), &member.snapshot_id);
@@ -40,7 +40,7 @@ impl Orchestrator {
             memory.groups.extend(id.map(|id| (id, group.clone())));
             Response::Group(GroupResponse::Seen(facts(memory, group, id)))
         };
-        self.send(&request, calling, shown, said).await
+        self.send(&request, calling, shown, read).await
     }
 
     async fn delete_group(&self, group: Id) -> Made {
@@ -50,23 +50,23 @@ impl Orchestrator {
             snapshot_ids: whole.snapshots.iter().map(|member| member.snapshot_id.clone()).collect(),
             ..Default::default()
         };
-        let said = |_: &mut Memory, _: &v1::DeleteVolumeGroupSnapshotResponse| {
+        let read = |_: &mut Memory, _: &v1::DeleteVolumeGroupSnapshotResponse| {
             Response::Group(GroupResponse::Nothing)
         };
-        self.send(&request, self.cx.delete_group_snapshot(&whole), redact::json, said).await
+        self.send(&request, self.cx.delete_group_snapshot(&whole), redact::json, read).await
     }
 
     async fn delete_member(&self, group: Id, member: Id) -> Made {
         let (whole, snapshot_id) = (self.members(group), self.text(member));
         let request = v1::DeleteSnapshotRequest { snapshot_id: snapshot_id.clone(), ..Default::default() };
         let calling = self.cx.delete_group_member(&whole, &snapshot_id);
-        let said = |memory: &mut Memory, _: &v1::DeleteSnapshotResponse| {
+        let read = |memory: &mut Memory, _: &v1::DeleteSnapshotResponse| {
             if let Some(group) = memory.groups.get_mut(&group) {
                 group.snapshots.retain(|other| other.snapshot_id != snapshot_id);
             }
             Response::Group(GroupResponse::Nothing)
         };
-        self.send(&request, calling, redact::json, said).await
+        self.send(&request, calling, redact::json, read).await
     }
 
     async fn get_group(&self, group: Id) -> Made {
@@ -76,12 +76,12 @@ impl Orchestrator {
             snapshot_ids: whole.snapshots.into_iter().map(|member| member.snapshot_id).collect(),
             ..Default::default()
         };
-        let said = |memory: &mut Memory, response: &v1::GetVolumeGroupSnapshotResponse| {
+        let read = |memory: &mut Memory, response: &v1::GetVolumeGroupSnapshotResponse| {
             let found = response.group_snapshot.clone().unwrap_or_default();
             let id = memory.ids.find(&[ObjectKind::Group], &found.group_snapshot_id);
             Response::Group(GroupResponse::Seen(facts(memory, &found, id)))
         };
-        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+        self.send(&request, self.cx.call(request.clone()), redact::json, read).await
     }
 
     /// The group snapshot with its members in the form that requests need.

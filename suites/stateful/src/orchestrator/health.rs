@@ -28,7 +28,7 @@ pub(super) struct List {
 }
 
 /// Translates the health of a volume in a reply.
-fn said(memory: &Memory, asked: Id, health: Option<&v1::VolumeHealth>) -> Response {
+fn read(memory: &Memory, asked: Id, health: Option<&v1::VolumeHealth>) -> Response {
     let named = health.map_or("", |health| &health.volume_id);
     let is_asked = !named.is_empty() && memory.ids.text(asked) == Some(named);
     let of = if is_asked { Some(asked) } else { memory.ids.find(&[ObjectKind::Volume], named) };
@@ -39,10 +39,10 @@ impl Orchestrator {
     pub(super) async fn health(&self, volume: Id) -> Made {
         let request =
             v1::ControllerGetVolumeHealthRequest { volume_id: self.text(volume), ..Default::default() };
-        let said = |memory: &mut Memory, response: &v1::ControllerGetVolumeHealthResponse| {
-            said(memory, volume, response.volume_health.as_ref())
+        let read = |memory: &mut Memory, response: &v1::ControllerGetVolumeHealthResponse| {
+            read(memory, volume, response.volume_health.as_ref())
         };
-        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+        self.send(&request, self.cx.call(request.clone()), redact::json, read).await
     }
 
     pub(super) async fn health_on_node(&self, at: (Id, Node, Target)) -> CheckResult<Made> {
@@ -51,11 +51,11 @@ impl Orchestrator {
             volume_publish_path: self.target_path(at).await?,
             staging_target_path: self.staging_path(at.0, at.1).await?,
         };
-        let said = |memory: &mut Memory, response: &v1::NodeGetVolumeHealthResponse| {
-            said(memory, at.0, response.volume_health.as_ref())
+        let read = |memory: &mut Memory, response: &v1::NodeGetVolumeHealthResponse| {
+            read(memory, at.0, response.volume_health.as_ref())
         };
         let cx = self.at(at.1);
-        Ok(self.send(&request, cx.call(request.clone()), redact::json, said).await)
+        Ok(self.send(&request, cx.call(request.clone()), redact::json, read).await)
     }
 
     /// Reads the whole list. If it has several entries and no other caller works, it is also read entry by entry.
@@ -96,12 +96,12 @@ impl Orchestrator {
         let mut list = List::default();
         loop {
             let mut token = String::new();
-            let said = |_: &mut Memory, page: &v1::ControllerListVolumeHealthResponse| {
+            let read = |_: &mut Memory, page: &v1::ControllerListVolumeHealthResponse| {
                 token.clone_from(&page.next_token);
                 list.volumes.extend(page.entries.iter().map(|health| health.volume_id.clone()));
                 Response::Volume(VolumeResponse::Nothing)
             };
-            let made = self.send(&request, self.cx.call(request.clone()), redact::json, said).await;
+            let made = self.send(&request, self.cx.call(request.clone()), redact::json, read).await;
             list.pages += 1;
             if token.is_empty() || list.pages >= PAGES_MAX {
                 return (made, list);
@@ -115,9 +115,9 @@ impl Orchestrator {
         let entry = |volume: &String| {
             let id = memory.ids.find(&[ObjectKind::Volume], volume)?;
             let is_missing = list.missing.contains(volume);
-            let said =
+            let read =
                 if is_missing { VolumeResponse::MissingFromPages } else { VolumeResponse::Health(Some(id)) };
-            Some((id, said))
+            Some((id, read))
         };
         Listed { pages: list.pages, entries: list.volumes.iter().filter_map(entry).collect() }
     }

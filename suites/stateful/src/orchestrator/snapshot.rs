@@ -30,29 +30,29 @@ impl Orchestrator {
             v1::CreateSnapshotRequest { name: self.name(name), ..self.cx.create_snapshot_request(&source) };
         let calling = self.cx.create_snapshot(request.clone());
         let shown = |snapshot: &v1::Snapshot| json!({"snapshot": redact::json(snapshot)});
-        let said = |memory: &mut Memory, snapshot: &v1::Snapshot| {
+        let read = |memory: &mut Memory, snapshot: &v1::Snapshot| {
             let id = memory.ids.give(name, &snapshot.snapshot_id);
             Response::Snapshot(SnapshotResponse::Seen(facts(memory, snapshot, id)))
         };
-        self.send(&request, calling, shown, said).await
+        self.send(&request, calling, shown, read).await
     }
 
     async fn delete_snapshot(&self, snapshot: Id) -> Made {
         let id = self.text(snapshot);
         let request = v1::DeleteSnapshotRequest { snapshot_id: id.clone(), ..Default::default() };
-        let said =
+        let read =
             |_: &mut Memory, _: &v1::DeleteSnapshotResponse| Response::Snapshot(SnapshotResponse::Nothing);
-        self.send(&request, self.cx.delete_snapshot(&id), redact::json, said).await
+        self.send(&request, self.cx.delete_snapshot(&id), redact::json, read).await
     }
 
     async fn get_snapshot(&self, snapshot: Id) -> Made {
         let request = v1::GetSnapshotRequest { snapshot_id: self.text(snapshot), ..Default::default() };
-        let said = |memory: &mut Memory, response: &v1::GetSnapshotResponse| {
+        let read = |memory: &mut Memory, response: &v1::GetSnapshotResponse| {
             let found = response.snapshot.clone().unwrap_or_default();
             let id = memory.ids.find(&[ObjectKind::Snapshot, ObjectKind::Member], &found.snapshot_id);
             Response::Snapshot(SnapshotResponse::Seen(facts(memory, &found, id)))
         };
-        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+        self.send(&request, self.cx.call(request.clone()), redact::json, read).await
     }
 
     /// Reads all pages of ListSnapshots. If a page is rejected, that is the answer.
@@ -62,12 +62,12 @@ impl Orchestrator {
         let (mut snapshots, mut pages) = (Vec::new(), 0);
         loop {
             let mut token = String::new();
-            let said = |_: &mut Memory, page: &v1::ListSnapshotsResponse| {
+            let read = |_: &mut Memory, page: &v1::ListSnapshotsResponse| {
                 token.clone_from(&page.next_token);
                 snapshots.extend(page.entries.iter().filter_map(|entry| entry.snapshot.clone()));
                 Response::Snapshot(SnapshotResponse::Nothing)
             };
-            let made = self.send(&request, self.cx.call(request.clone()), redact::json, said).await;
+            let made = self.send(&request, self.cx.call(request.clone()), redact::json, read).await;
             pages += 1;
             if !token.is_empty() && pages < PAGES_MAX {
                 request.starting_token = token;

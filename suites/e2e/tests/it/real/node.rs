@@ -5,7 +5,7 @@ use std::sync::Arc;
 use csi_harness::prelude::Stop;
 use csi_suite_e2e::cluster::{Cluster as _, Feature};
 use csi_suite_e2e::kube_cluster::{KubeCluster, KubeClusters, NodeAccess};
-use csi_suite_e2e::room::Room;
+use csi_suite_e2e::volume_slots::VolumeSlots;
 use serde_json::json;
 
 use super::api::Api;
@@ -14,7 +14,7 @@ use super::{LIMIT, NAMESPACE, RUN, broken, cluster, found, namespace, settings};
 async fn with_access(api: &Api, node_access: NodeAccess) -> Arc<KubeCluster> {
     let settings = csi_suite_e2e::kube_cluster::Settings { node_access: Some(node_access), ..settings() };
     Arc::new(
-        KubeClusters::new(found(api).await, settings, Room::default(), LIMIT, |_| {})
+        KubeClusters::new(found(api).await, settings, VolumeSlots::default(), LIMIT, |_| {})
             .namespace(RUN, NAMESPACE),
     )
 }

@@ -4,7 +4,7 @@ use csi_harness::prelude::Stop;
 use csi_suite_e2e::cluster::{Cluster as _, Feature};
 use csi_suite_e2e::kube_cluster::cleanup::clean_up;
 use csi_suite_e2e::kube_cluster::{KubeClusters, NodeCommands, Settings};
-use csi_suite_e2e::room::Room;
+use csi_suite_e2e::volume_slots::VolumeSlots;
 use serde_json::{Value, json};
 
 use super::api::Api;
@@ -27,7 +27,7 @@ fn taints(api: &Api) -> Value {
 async fn with_commands(api: &Api, shut_down: &str, start: &str) -> KubeClusters {
     let node_commands = NodeCommands { shut_down: shut_down.to_owned(), start: start.to_owned() };
     let settings = Settings { node_commands: Some(node_commands), ..settings() };
-    KubeClusters::new(found(api).await, settings, Room::default(), LIMIT, |_| {})
+    KubeClusters::new(found(api).await, settings, VolumeSlots::default(), LIMIT, |_| {})
 }
 
 #[tokio::test]

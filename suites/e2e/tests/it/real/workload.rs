@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use csi_suite_e2e::cluster::Cluster as _;
 use csi_suite_e2e::kube_cluster::{KubeCluster, KubeClusters};
-use csi_suite_e2e::room::Room;
+use csi_suite_e2e::volume_slots::VolumeSlots;
 use csi_workload::checker::Span;
 use csi_workload::log::Log;
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -110,7 +110,7 @@ async fn with_commands() -> KubeCluster {
     });
     let mut found = found(&cluster()).await;
     found.server.connection.client = Client::try_from(Config::new(server.parse().unwrap())).unwrap();
-    KubeClusters::new(found, settings(), Room::default(), LIMIT, |_| {}).namespace(RUN, NAMESPACE)
+    KubeClusters::new(found, settings(), VolumeSlots::default(), LIMIT, |_| {}).namespace(RUN, NAMESPACE)
 }
 
 #[tokio::test]

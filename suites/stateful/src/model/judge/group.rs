@@ -29,10 +29,10 @@ pub(in crate::model) fn group(group: &Group, call: &GroupCall, context: &CallCon
 pub(in crate::model) fn group_said(
     group: &Group,
     call: &GroupCall,
-    said: &GroupResponse,
+    response: &GroupResponse,
     context: &CallContext,
 ) -> Finding {
-    match (call, said) {
+    match (call, response) {
         (GroupCall::CreateVolumeGroupSnapshot { volumes, .. }, GroupResponse::Seen(facts)) => {
             let volumes = volumes.iter().copied().collect();
             match &group.life {

@@ -53,9 +53,9 @@ pub(super) fn is_of(asked: Id, rule: &'static Requirement, of: Option<Id>) -> Fi
 }
 
 /// Judges a list that contains a volume that exists.
-pub(super) fn listed(said: &VolumeResponse) -> Finding {
+pub(super) fn listed(response: &VolumeResponse) -> Finding {
     says(
-        *said != VolumeResponse::MissingFromPages,
+        *response != VolumeResponse::MissingFromPages,
         &req::CTRL_LISTHEALTH_008,
         "a volume of the list is on none of its pages",
         "every entry of the list on one of its pages, as long as nothing changes",
@@ -64,9 +64,9 @@ pub(super) fn listed(said: &VolumeResponse) -> Finding {
 }
 
 /// Judges a list that contains a volume that was deleted.
-pub(super) fn listed_after_deletion(said: &VolumeResponse) -> Finding {
+pub(super) fn listed_after_deletion(response: &VolumeResponse) -> Finding {
     says(
-        !matches!(said, VolumeResponse::Health(_) | VolumeResponse::MissingFromPages),
+        !matches!(response, VolumeResponse::Health(_) | VolumeResponse::MissingFromPages),
         &req::CTRL_LISTHEALTH_019,
         "a deleted volume is still listed",
         "nothing of it once the deletion is complete",

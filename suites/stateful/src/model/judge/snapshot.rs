@@ -35,10 +35,10 @@ pub(in crate::model) fn snapshot(
 pub(in crate::model) fn snapshot_said(
     snapshot: &Snapshot,
     call: &SnapshotCall,
-    said: &SnapshotResponse,
+    response: &SnapshotResponse,
     context: &CallContext,
 ) -> Finding {
-    match (call, said) {
+    match (call, response) {
         (SnapshotCall::CreateSnapshot { name, volume }, SnapshotResponse::Seen(facts)) => {
             match &snapshot.life {
                 // The wrong success is reported already.
@@ -52,8 +52,8 @@ pub(in crate::model) fn snapshot_said(
                 None => complete(facts, *volume).and(own_id(*name, facts, context)),
             }
         }
-        (SnapshotCall::GetSnapshot { snapshot: id } | SnapshotCall::Listing { snapshot: id }, said) => {
-            looked_up(snapshot.find(*id, context.invoked), *id, said, context)
+        (SnapshotCall::GetSnapshot { snapshot: id } | SnapshotCall::Listing { snapshot: id }, response) => {
+            looked_up(snapshot.find(*id, context.invoked), *id, response, context)
         }
         _ => Finding::Fits,
     }
@@ -234,10 +234,10 @@ fn same_topology(
 fn looked_up(
     held: Held<'_, SnapshotLife>,
     id: Id,
-    said: &SnapshotResponse,
+    response: &SnapshotResponse,
     context: &CallContext,
 ) -> Finding {
-    match (held, said) {
+    match (held, response) {
         (Held::Here(life), SnapshotResponse::Seen(facts)) => {
             let asked = says(
                 facts.id == Some(id),

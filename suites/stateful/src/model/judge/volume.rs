@@ -59,10 +59,10 @@ pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, context: &Cal
 pub(in crate::model) fn volume_said(
     volume: &Volume,
     call: &VolumeCall,
-    said: &VolumeResponse,
+    response: &VolumeResponse,
     context: &CallContext,
 ) -> Finding {
-    if let (VolumeCall::CreateVolume { name, wanted }, VolumeResponse::Made(facts)) = (call, said) {
+    if let (VolumeCall::CreateVolume { name, wanted }, VolumeResponse::Made(facts)) = (call, response) {
         return match &volume.life {
             // The wrong success is reported already.
             Some(life) if is_taken(life, wanted) => Finding::Fits,
@@ -73,10 +73,10 @@ pub(in crate::model) fn volume_said(
     let id = call.subject().id().filter(|id| !volume.is_left_in_use(*id));
     let life = match id.map(|id| volume.find(id, context.invoked)) {
         Some(Held::Here(life)) => life,
-        Some(Held::Gone) => return said_of_nothing(call, said),
+        Some(Held::Gone) => return said_of_nothing(call, response),
         Some(Held::Fading) | None => return Finding::Fits,
     };
-    match (call, said) {
+    match (call, response) {
         (VolumeCall::Listing { .. }, VolumeResponse::Unlisted { pages }) => says(
             // Pages may miss what exists while other volumes come and go.
             *pages > 1 || context.profile.lists_lag,
@@ -107,7 +107,7 @@ pub(in crate::model) fn volume_said(
         (VolumeCall::NodeGetVolumeHealth { volume, .. }, VolumeResponse::Health(of)) => {
             health::is_of(*volume, &req::NODE_HEALTH_011, *of)
         }
-        (VolumeCall::HealthListing { .. }, said) => health::listed(said),
+        (VolumeCall::HealthListing { .. }, response) => health::listed(response),
         (VolumeCall::ControllerPublishVolume { node, .. }, VolumeResponse::Attached(publish_context)) => {
             let before = life.attached.get(node).and_then(|attachment| attachment.context.as_ref());
             says(
@@ -143,12 +143,12 @@ pub(in crate::model) fn volume_said(
 }
 
 /// Judges a successful answer about a volume that does not exist, where success is permitted.
-fn said_of_nothing(call: &VolumeCall, said: &VolumeResponse) -> Finding {
+fn said_of_nothing(call: &VolumeCall, response: &VolumeResponse) -> Finding {
     if let VolumeCall::HealthListing { .. } = call {
-        return health::listed_after_deletion(said);
+        return health::listed_after_deletion(response);
     }
     says(
-        !matches!(said, VolumeResponse::Seen(..)),
+        !matches!(response, VolumeResponse::Seen(..)),
         &req::CTRL_DELETEVOL_002,
         "a deleted volume goes on being there",
         "nothing of it once the deletion is complete",

@@ -11,20 +11,20 @@ use crate::cluster::{Done, Node};
 /// The limit on a test's volumes on a node. Tests with more run alone.
 const VOLUMES_OF_A_TEST: u64 = 6;
 
-/// The room that all tests of a run share: a cluster that is played has a scheduler for each of them, and that of a real one would have
-/// tests wait for each other that each keep what the other needs.
+/// The volumes that nodes with a limit have for the tests of a run. An emulated cluster has a scheduler for each test, and in a real one,
+/// tests would wait for each other that each keep what the other needs.
 ///
-/// A test has its share from the beginning to the end, so that none waits for room while others wait for its own.
+/// A test holds its slots from the beginning to the end, so that none waits for slots while others wait for its own.
 #[derive(Clone, Debug, Default)]
-pub struct Room {
+pub struct VolumeSlots {
     shares: Arc<OnceLock<Option<Arc<Semaphore>>>>,
 }
 
-/// The share of one test.
-pub(crate) type Share = OwnedSemaphorePermit;
+/// The slots of one test, which are free again when this is dropped.
+pub(crate) type SlotPermit = OwnedSemaphorePermit;
 
-impl Room {
-    /// Waits for a share; none is needed if nodes have no limit.
+impl VolumeSlots {
+    /// Waits for the slots of a test; none are needed if nodes have no limit.
     ///
     /// # Errors
     /// Broken if earlier tests keep theirs for too long.
@@ -32,14 +32,14 @@ impl Room {
         &self,
         nodes: impl Iterator<Item = &'a Node>,
         limit: Duration,
-    ) -> Done<Option<Share>> {
+    ) -> Done<Option<SlotPermit>> {
         let Some(shares) =
             self.shares.get_or_init(|| shares(nodes).map(|shares| Arc::new(Semaphore::new(shares))))
         else {
             return Ok(None);
         };
         match tokio::time::timeout(limit, shares.clone().acquire_owned()).await {
-            Ok(share) => Ok(share.ok()),
+            Ok(permit) => Ok(permit.ok()),
             Err(_) => {
                 let waited_s = limit.as_secs();
                 Err(Stop::broken(format!(
@@ -67,9 +67,9 @@ mod tests {
 
     #[tokio::test]
     async fn tests_wait_where_nodes_take_few_volumes() {
-        let (room, nodes) = (Room::default(), [node(None), node(Some(VOLUMES_OF_A_TEST * 2 + 1))]);
-        let of_another_definition = room.clone();
-        let share = || room.share(nodes.iter(), Duration::from_millis(10));
+        let (slots, nodes) = (VolumeSlots::default(), [node(None), node(Some(VOLUMES_OF_A_TEST * 2 + 1))]);
+        let of_another_definition = slots.clone();
+        let share = || slots.share(nodes.iter(), Duration::from_millis(10));
         let first = share().await.unwrap();
         let second = of_another_definition.share(nodes.iter(), Duration::from_millis(10)).await.unwrap();
         assert!(first.is_some() && second.is_some());

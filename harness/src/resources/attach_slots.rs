@@ -9,9 +9,9 @@ const ATTACHED_BY_A_CHECK: usize = 2;
 
 /// The room on the first node, which is found out at the first use.
 #[derive(Debug, Default)]
-pub(crate) struct Room(OnceCell<Option<Arc<Semaphore>>>);
+pub(crate) struct AttachSlots(OnceCell<Option<Arc<Semaphore>>>);
 
-impl Room {
+impl AttachSlots {
     /// Waits until there is room for one more check, and keeps it as long as the permit lives; `None` where there is no limit.
     /// `ask` finds out how many volumes the node takes.
     pub(crate) async fn enter(
