@@ -298,8 +298,9 @@ fn of_others(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
     };
     let breach = Breach {
         rule,
-        message: "a volume holds what was written to another one, where it was empty before".to_owned(),
-        expected: format!("nothing in place {}", slot.0),
+        // One fault, whether it shows in a place of this volume or in an empty one, as with a tool that copies newer files only.
+        message: "a volume holds what was written to another volume".to_owned(),
+        expected: format!("nothing in place {}, which was empty before", slot.0),
         actual: found.to_string(),
         code: None,
         leaves_doubt: true,
