@@ -28,6 +28,8 @@ const STREAM_MESSAGES_MAX: usize = 100_000;
 const LOOKS_MIN: u32 = 6;
 /// Pauses longer than this are shown to those who watch the run.
 const WORTH_A_WORD: Duration = Duration::from_millis(100);
+/// After this time, a clock that counts whole seconds has another reading.
+const NEXT_SECOND: Duration = Duration::from_millis(1_100);
 
 /// Looks at the driver after each call of a check.
 #[async_trait]
@@ -401,6 +403,11 @@ impl Session {
             self.log.clock.waited(pause);
             tokio::time::sleep(pause).await;
         })
+    }
+
+    /// Waits until a driver that answers with the current time reports another one, even in whole seconds.
+    pub async fn wait_for_next_second(&self) {
+        self.wait(Settles::NextSecond, NEXT_SECOND, NEXT_SECOND).await;
     }
 
     /// Waits before a call is made again, which is done until then.

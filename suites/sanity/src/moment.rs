@@ -1,6 +1,6 @@
 //! Compares times in replies.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
@@ -17,8 +17,6 @@ pub(crate) fn same_moment(first: Option<&Timestamp>, again: Option<&Timestamp>) 
     }
 }
 
-/// After this time, a driver that answers with the current time reports another one, even in whole seconds.
-const NEXT_SECOND: Duration = Duration::from_millis(1_100);
 /// Two consecutive calls may get one time from a clock that is not finer than this.
 const COARSE_NANOSECONDS: i32 = 1_000_000;
 
@@ -27,7 +25,7 @@ const COARSE_NANOSECONDS: i32 = 1_000_000;
 pub(crate) async fn another_moment(cx: &Cx, first: Option<&Timestamp>, again: Option<&Timestamp>) -> bool {
     let is_kept = first == again && first.is_none_or(|time| time.nanos % COARSE_NANOSECONDS != 0);
     if !is_kept {
-        cx.wait(Settles::NextSecond, NEXT_SECOND, NEXT_SECOND).await;
+        cx.wait_for_next_second().await;
     }
     !is_kept
 }
