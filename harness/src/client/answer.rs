@@ -8,6 +8,9 @@ use tonic::Code;
 
 use crate::text::message::shape;
 
+/// Characters of a message that are compared to find out if two calls failed for one reason.
+const REASON_CHARS_MAX: usize = 200;
+
 /// The three ways a call can end.
 #[derive(Clone, Debug)]
 pub enum Answer<T> {
@@ -92,13 +95,14 @@ impl<T> Answer<T> {
         }
     }
 
-    /// The failure with its message, without names and numbers, so that calls that failed for one reason can be compared.
-    pub fn failure_for_a_reason(&self) -> Option<String> {
+    /// The failure with the beginning of its message, without names and numbers, so that calls that failed for one reason can be compared.
+    pub fn failure_with_reason(&self) -> Option<String> {
         let message = match self {
-            Answer::Refused(refused) | Answer::Unknown(NoAnswer::GivenUp(refused)) => shape(&refused.message),
-            _ => String::new(),
+            Answer::Refused(refused) | Answer::Unknown(NoAnswer::GivenUp(refused)) => &refused.message,
+            _ => "",
         };
-        Some(format!("{} {message}", self.failure()?))
+        let beginning: String = message.chars().take(REASON_CHARS_MAX).collect();
+        Some(format!("{} {}", self.failure()?, shape(&beginning)))
     }
 }
 

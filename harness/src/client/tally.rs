@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::client::answer::Answer;
+use crate::text::shorten::shortened;
 
 /// Significant decimal digits of a duration.
 const DIGITS: u8 = 2;
@@ -138,9 +139,9 @@ impl Tally {
                 no_answer
             }
         };
-        if let Some(reason) = answer.failure_for_a_reason().filter(|_| failing.len() < REASONS_MAX) {
-            let first =
-                || FirstFailure { check: check.to_owned(), rpc: rpc.method.to_owned(), how: how.to_string() };
+        if let Some(reason) = answer.failure_with_reason().filter(|_| failing.len() < REASONS_MAX) {
+            let how = shortened(&how.to_string());
+            let first = || FirstFailure { check: check.to_owned(), rpc: rpc.method.to_owned(), how };
             failing.entry(reason).or_insert_with(first);
         }
     }
@@ -222,7 +223,7 @@ mod tests {
         let (full, busy) =
             (refused(tonic::Code::Internal, "pool p1 is full"), refused(tonic::Code::Internal, "busy"));
         let first = |answer: &Answer<()>| {
-            let reason = answer.failure_for_a_reason().unwrap();
+            let reason = answer.failure_with_reason().unwrap();
             tally.first_failure(rpc, &reason).map(|first| first.to_string())
         };
         tally.add("a", rpc, &busy, Duration::ZERO);

@@ -202,12 +202,15 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
 fn calls_of_the_check(report: &CheckReport) -> (Vec<usize>, Vec<&CallRecord>) {
     let mut nodes: Vec<(usize, String)> = Vec::new();
     let mut is_new = |call: &CallRecord| {
+        if call.rpc != v1::NodeGetInfoRequest::RPC {
+            return true;
+        }
         let node = (call.node, call.outcome().to_string());
-        let is_known = call.rpc == v1::NodeGetInfoRequest::RPC && nodes.contains(&node);
-        if call.rpc == v1::NodeGetInfoRequest::RPC && !is_known {
+        let is_new = !nodes.contains(&node);
+        if is_new {
             nodes.push(node);
         }
-        !is_known
+        is_new
     };
     report.calls.iter().enumerate().filter(|(_, call)| !call.cleanup && is_new(call)).unzip()
 }

@@ -73,7 +73,7 @@ pub(crate) fn began_with(report: &CheckReport, tally: &Tally) -> Option<FirstFai
     let Outcome::Broken(why) = &report.outcome else { return None };
     let is_undoing = is_undoing(report, why);
     let last = report.calls.iter().rev().find(|call| call.cleanup == is_undoing)?;
-    let first = tally.first_failure(last.rpc, &last.outcome.failure_for_a_reason()?)?;
+    let first = tally.first_failure(last.rpc, &last.outcome.failure_with_reason()?)?;
     (first.check != report.label()).then_some(first)
 }
 

@@ -62,7 +62,7 @@ impl Lost {
             _ => return None,
         };
         let answer = shortened(&call.outcome().to_string());
-        let (line, reason) = (failure_report::call_line(call), call.outcome.failure_for_a_reason());
+        let (line, reason) = (failure_report::call_line(call), call.outcome.failure_with_reason());
         Some(Lost { rpc: call.rpc, code, answer, line, reason })
     }
 
