@@ -32,6 +32,9 @@ pub(super) fn volume(
             if let Some(life) = volume.find_mut(id) {
                 change(life, call, response);
                 see_empty(life, call, response, context);
+            } else if let ControllerPublishVolume { node, .. } = *call {
+                // The driver may remember what it has wrongly accepted when the id comes again.
+                volume.places_left(id).attached.insert(node);
             }
             undo_what_is_left(volume, call);
         }

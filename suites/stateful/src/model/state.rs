@@ -235,6 +235,11 @@ impl<T: HasId> Named<T> {
         self.left.contains_key(&id)
     }
 
+    /// The places of an object that is not there, but in use.
+    pub(super) fn places_left(&mut self, id: Id) -> &mut Places {
+        self.left.entry(id).or_default()
+    }
+
     /// Undoes where something is that was deleted while it was in use.
     pub(super) fn leave(&mut self, undo: impl Fn(Id, &mut Places)) {
         self.left.retain(|id, places| {

@@ -324,6 +324,18 @@ fn different_reads_have_different_messages() {
     }
 }
 
+/// A driver that publishes a volume that is not there may refuse to publish the next volume of that id. That is one fault, and not two.
+#[test]
+fn a_volume_that_was_published_after_its_deletion_may_stay_so() {
+    let mut story = Story::of_a_volume();
+    // The volume may be seen for a while after its deletion.
+    story.done([delete(v(1)), attach(v(1), N1)]);
+    story.right(create(v(1), wanted()), made(facts(v(1))));
+    story.judges(attach(v(1), N1), [(ok(), "fits"), (no(Code::AlreadyExists), "fits")]);
+    story.done([detach(v(1), N1)]);
+    story.judges(attach(v(1), N1), [(ok(), "fits"), (no(Code::AlreadyExists), "CTRL-PUBLISH-001")]);
+}
+
 /// Storage that is used again may hold what an earlier volume had. Nothing appears in a place that was seen empty.
 #[test]
 fn what_appears_where_the_volume_was_empty_is_not_its_own() {
