@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::rules::HOSTILE_CODE_001;
 use crate::scene::Request;
+use crate::send::send;
 use crate::sweep::{Mutation, volley};
 
 /// Sends each request with each of its changes, as [`volley`] does. Any answer is accepted, except codes that do not
@@ -21,6 +22,13 @@ pub(crate) async fn survives(
     changes: impl Fn(&Request) -> Vec<(String, DynamicMessage)>,
 ) -> CheckResult {
     let mut codes = Codes::default();
+    for request in requests {
+        let scope = cx.scope();
+        let plain = request.changed(&scope, request.message.clone());
+        codes.look_at_plain(&plain, &send(&scope, plain.rpc, &plain.bytes()).await);
+        // The clean-up of the changed requests says what cannot be undone.
+        let _ = scope.undo_best_effort().await;
+    }
     let look = |shot: &Mutation, answer: &Answer<Value>| {
         codes.look(shot, answer);
         Ok(())
@@ -34,16 +42,29 @@ pub(crate) async fn survives(
 struct Codes {
     first: Option<Violation>,
     rpcs: BTreeSet<&'static str>,
+    /// The RPCs that the driver answers so even without an error in the request.
+    failing_anyway: BTreeSet<&'static str>,
+}
+
+/// Returns true if a code says that the driver is at fault, or nothing.
+fn is_internal(code: Code) -> bool {
+    matches!(code, Code::Internal | Code::Unknown)
 }
 
 impl Codes {
+    /// Records the answer to a request without an error.
+    fn look_at_plain(&mut self, request: &Request, answer: &Answer<Value>) {
+        if matches!(answer, Answer::Refused(refused) if is_internal(refused.code)) {
+            self.failing_anyway.insert(request.rpc.method);
+        }
+    }
+
     /// Records one answer. A driver answers INTERNAL or UNKNOWN if it did not consider the case, and failed somewhere
     /// later.
     fn look(&mut self, shot: &Mutation, answer: &Answer<Value>) {
         let Answer::Refused(refused) = answer else { return };
-        if !matches!(refused.code, Code::Internal | Code::Unknown)
-            || !self.rpcs.insert(shot.request.rpc.method)
-        {
+        let method = shot.request.rpc.method;
+        if !is_internal(refused.code) || self.failing_anyway.contains(method) || !self.rpcs.insert(method) {
             return;
         }
         self.first.get_or_insert_with(|| {
