@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use csi_proto::{Call as _, Service, UnaryCall, v1};
 use futures_util::future::BoxFuture;
 use rustix::io::Errno;
+use tonic::Code;
 
 use crate::client::answer::Answer;
 use crate::client::reply::Reply;
@@ -104,10 +105,10 @@ impl Cx {
         })
     }
 
-    /// A CreateVolume request for a volume that this node can reach, where the endpoint serves a node.
+    /// A CreateVolume request for a volume that this node can reach, where the endpoint serves a node that reports its topology.
     ///
     /// # Errors
-    /// Broken if NodeGetInfo is refused.
+    /// Broken if NodeGetInfo fails.
     pub fn create_node_volume_request(&self) -> BoxFuture<'_, Result<v1::CreateVolumeRequest, Stop>> {
         Box::pin(async move {
             let mut request = self.create_volume_request();
@@ -115,8 +116,12 @@ impl Cx {
                 && self.target().capabilities().has(Capability::VolumeAccessibilityConstraints)
                 && self.target().serves(Service::Node)
             {
-                let info =
-                    self.call(v1::NodeGetInfoRequest::default()).setup("the topology of the node").await?;
+                let reply = self.call(v1::NodeGetInfoRequest::default()).await;
+                // A volume that the node may not reach is better than none, since not every check needs the node.
+                if matches!(reply.answer(), Answer::Refused(refused) if refused.code == Code::Unimplemented) {
+                    return Ok(request);
+                }
+                let info = reply.setup("the topology of the node")?;
                 request.accessibility_requirements = info
                     .accessible_topology
                     // A topology without segments names no place, and a requirement made of it would be empty.
