@@ -77,10 +77,15 @@ fn report(
     message: &str,
     expected: &str,
 ) -> CheckResult {
+    // Replies to usual requests come first. An odd request can be the reason for an odd reply.
+    let is_odd =
+        |breach: &&ResponseBreach| breach.check.as_deref().is_some_and(|check| check.starts_with("hostile/"));
+    let (odd, usual): (Vec<_>, Vec<_>) = breaches.iter().partition(is_odd);
+    let breaches: Vec<ResponseBreach> = usual.into_iter().chain(odd).cloned().collect();
     let Some(first) = breaches.first() else { return asked };
     let all: Vec<_> = breaches.iter().map(describe).collect();
     let violation = Violation::new(format!("{}: {message}", place(first))).of(requirement);
-    Err(seen_with(violation, breaches).expected(expected).actual(all.join("; ")).into())
+    Err(seen_with(violation, &breaches).expected(expected).actual(all.join("; ")).into())
 }
 
 /// Returns the violation with the checks in which it occurred, and the calls whose replies show it.
