@@ -24,7 +24,7 @@ pub(crate) async fn survives(
     let mut codes = Codes::default();
     for request in requests {
         let scope = cx.scope();
-        let plain = request.changed(&scope, request.message.clone());
+        let plain = request.renamed(&scope);
         codes.look_at_plain(&plain, &send(&scope, plain.rpc, &plain.bytes()).await);
         // The clean-up of the changed requests says what cannot be undone.
         let _ = scope.undo_best_effort().await;

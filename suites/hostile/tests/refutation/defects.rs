@@ -31,12 +31,25 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
         .chain([
             libtest_mimic::Trial::test("defect/all-are-named", all_are_named),
             libtest_mimic::Trial::test("defect/what-stays-ends-no-check", what_stays_ends_no_check),
+            libtest_mimic::Trial::test("defect/an-rpc-that-fails-anyway", an_rpc_that_fails_anyway),
             libtest_mimic::Trial::test(
                 "defect/a-target-that-always-stays-is-not-put-down-to-a-link",
                 a_target_that_always_stays_is_not_due_to_a_link,
             ),
         ])
         .collect()
+}
+
+/// An RPC that answers INTERNAL to every request says nothing of its answers to hostile ones.
+fn an_rpc_that_fails_anyway() -> Result<(), Failed> {
+    let mut mock = csi_mock_driver::Config::default();
+    mock.fail.insert("NodeExpandVolume".parse()?, "INTERNAL:100000".parse()?);
+    let run =
+        mock::run(registry(), mock, everything_set(), SEED, |check| check.id == "hostile/limits/strings")?;
+    match &run.reports[..] {
+        [said] if said.outcome == Outcome::Passed => Ok(()),
+        reports => Err(Failed::from(format!("{reports:#?}"))),
+    }
 }
 
 /// Checks that a driver which cannot delete unusual names is still sent all requests, and that its leaks are
