@@ -48,6 +48,7 @@ quirks! {
     MinimumSize, "minimum-size", "no volume is smaller than 1 GiB", "CTRL-CAPACITY-010";
     SmallSizesRefused, "small-sizes-refused", "a size below 1 GiB is OUT_OF_RANGE, and not rounded up", "CTRL-CREATEVOL-047";
     CapacityUnknown, "capacity-unknown", "the size of volumes is reported as 0, and an expansion repeats the size that was requested", "MSG-VOLUME-001";
+    ListedCapacityUnknown, "listed-capacity-unknown", "the size of volumes is reported as 0 in lists alone", "MSG-VOLUME-001";
     SnapshotSizeUnknown, "snapshot-size-unknown", "the size of snapshots is reported as 0", "MSG-SNAPSHOT-002";
     NoSizeLimits, "no-size-limits", "neither a minimum nor a maximum volume size is reported", "CTRL-CAPACITY-008";
     ExpandsOnlineOnly, "expands-online-only", "only a volume that is published on a node can be expanded; OFFLINE is not advertised", "ID-PCAPS-012";

@@ -125,7 +125,11 @@ fn entry(driver: &MockDriver, volume: &Volume) -> list_volumes_response::Entry {
         published_node_ids: published_node_ids(driver, volume),
         volume_condition: condition(driver, volume),
     });
-    list_volumes_response::Entry { volume: Some(volume_message(driver, volume)), status }
+    let mut volume = volume_message(driver, volume);
+    if driver.is(Quirk::ListedCapacityUnknown) {
+        volume.capacity_bytes = 0;
+    }
+    list_volumes_response::Entry { volume: Some(volume), status }
 }
 
 pub(crate) async fn controller_modify_volume(
