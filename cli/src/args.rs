@@ -386,7 +386,7 @@ pub(crate) struct ReplayArgs {
 #[derive(Debug, Args)]
 pub(crate) struct E2eArgs {
     /// The DriverDefinition, as Kubernetes' e2e.test takes it with -storage.testdriver; repeatable, for definitions of one driver
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "cleanup")]
+    #[arg(long, alias = "definition", value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "cleanup")]
     pub(crate) driver_definition: Vec<PathBuf>,
     /// Do not run: print which tests would run, and why others would be skipped
     #[arg(long)]
