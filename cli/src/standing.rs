@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
 
-/// The time between two updates on a terminal, …
+/// The time between two updates of the line on a terminal.
 const ON_TERMINAL: Duration = Duration::from_secs(1);
-/// … and elsewhere, where each is a line of its own.
+/// The time between two updates where there is no terminal, so that each of them is a line of its own.
 const ELSEWHERE: Duration = Duration::from_secs(30);
 /// The time between two looks at the clock.
 const TICK: Duration = Duration::from_millis(250);

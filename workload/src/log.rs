@@ -24,7 +24,7 @@ pub struct Record {
     pub durable_us: Option<u64>,
 }
 
-/// Something that a workload may not meet.
+/// A problem that a driver must not cause for a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// An operation failed.

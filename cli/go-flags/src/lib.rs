@@ -97,7 +97,7 @@ fn known(name: &str, dashes: usize) -> Option<&'static GoFlag> {
     if exact.is_some() {
         return exact;
     }
-    // Ours have two dashes, and ginkgo's own command takes its flags without the word.
+    // The flags of csi-sanity have two dashes. The command `ginkgo` takes its flags without the prefix `ginkgo.`.
     let bare = match name.strip_prefix("ginkgo.") {
         Some(bare) => bare,
         None if dashes == 1 && name.len() >= BARE_NAME_MIN => name,

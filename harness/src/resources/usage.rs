@@ -25,7 +25,7 @@ pub enum Resource {
     Files,
     /// Open sockets.
     Sockets,
-    /// Threads.
+    /// Threads of its processes.
     Threads,
     /// Child processes that run, and those of these.
     Children,
@@ -43,7 +43,7 @@ pub enum Resource {
     FileSystems,
     /// Files and directories below its directory.
     Entries,
-    /// The disk space of these, in bytes.
+    /// The disk space of the files below its directory, in bytes.
     Storage,
 }
 

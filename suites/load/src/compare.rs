@@ -109,7 +109,7 @@ impl Comparison {
         })
     }
 
-    /// The limit on the median of each RPC that calls may take this many times as long.
+    /// Adds a limit for each RPC: its median time may become this many times as long.
     pub fn limit_medians(&mut self, factor: f64) {
         let medians = self.changes.iter().filter(|change| change.metric == Metric::MEDIAN);
         let limits = medians.map(|change| {

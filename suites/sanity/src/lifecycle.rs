@@ -67,12 +67,12 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// From nothing on the node up to a published volume.
+    /// Does all steps until the volume is published.
     async fn publish(&mut self) -> CheckResult {
         self.steps(Lifecycle::of(self.cx).publication()).await
     }
 
-    /// From a published volume down to nothing on the node.
+    /// Undoes the steps of a published volume until the node does not have it any more.
     async fn give_back(&mut self) -> CheckResult {
         let down = Lifecycle::of(self.cx);
         self.steps(down.teardown().filter(|operation| *operation != Operation::DeleteVolume)).await

@@ -134,7 +134,7 @@ impl Recorder {
         self.seen.send_modify(|seen| *seen.entry(moment).or_default() += 1);
     }
 
-    /// Waits until a moment has come this many times from now on.
+    /// Waits until the recorder has seen a moment this many times more than now.
     pub(crate) async fn reaches(&self, moment: Moment, times: u32) {
         let mut seen = self.seen.subscribe();
         let often = |seen: &BTreeMap<Moment, u32>| seen.get(&moment).copied().unwrap_or_default();

@@ -312,7 +312,7 @@ fn reproduction_of(step: &CaseStep) -> impl Iterator<Item = ReproductionStep> {
     disrupted.into_iter().chain([made])
 }
 
-/// A case without steps, of a check on its driver.
+/// Returns the case of a check without its steps: the driver, the settings and the violation.
 pub(crate) fn case(cx: &Cx, seed: u64, breach: BreachText) -> Case {
     let target = cx.target();
     let capabilities =

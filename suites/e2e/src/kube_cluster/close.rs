@@ -16,7 +16,7 @@ use crate::cluster::Done;
 /// in one when a driver works again.
 const STEP_LIMIT: Duration = Duration::from_secs(6 * 60);
 /// The interval at which the user learns what the removal waits for.
-const TOLD_AFTER: Duration = Duration::from_secs(10);
+const REPORTED_AFTER: Duration = Duration::from_secs(10);
 /// The time after which a deleted claim is released if nothing needs it any more.
 const HELD_FOR: Duration = Duration::from_secs(15);
 /// The finalizer of a claim of which a snapshot is being taken. The snapshot controller can forget to remove it.
@@ -235,7 +235,7 @@ struct Progress<'a> {
 
 impl Progress<'_> {
     fn waits_for(&mut self, there: &[String]) {
-        if self.last.elapsed() >= TOLD_AFTER {
+        if self.last.elapsed() >= REPORTED_AFTER {
             self.last = Instant::now();
             (self.say)(&format!("removing {}: waiting for {}", self.namespace, sentence(there)));
         }

@@ -8,7 +8,7 @@ use super::Scene;
 use crate::cluster::Done;
 
 /// The time after which a wait is reported.
-const TOLD_AFTER: Duration = Duration::from_secs(30);
+const REPORTED_AFTER: Duration = Duration::from_secs(30);
 /// The time after which a test reports one of its waits again.
 const SAID_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
@@ -49,7 +49,7 @@ impl Scene {
             if left.is_zero() {
                 return Err(late(what, format!("not after {} s: {why}", limit.as_secs())));
             }
-            if started.elapsed() >= TOLD_AFTER && self.is_report_due() {
+            if started.elapsed() >= REPORTED_AFTER && self.is_report_due() {
                 self.say_what_is_waited_for(what, &why, left);
             }
             // The next read shows whether something changed.

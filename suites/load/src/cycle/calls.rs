@@ -21,7 +21,7 @@ use super::{Caller, Cycle, Held};
 use crate::judge::LOAD_001;
 use crate::load::Load;
 
-/// Tries of a call that is rejected each time, at least.
+/// The least number of times that a rejected call is tried before it is given up.
 const TRIES_MIN: u32 = 4;
 const PAUSE_MIN: Duration = Duration::from_millis(30);
 const PAUSE_MAX: Duration = Duration::from_secs(1);

@@ -181,8 +181,8 @@ fn rejected<O: Object>(
     (0..parts.len()).filter(is_rejected).find(|one| {
         let mut parts = parts.to_vec();
         parts[*one].step.answer = Answer::Unknown;
-        let came_later = |place: usize| parts[place].step.context.invoked > end;
-        let treat = |place| if came_later(place) { Treatment::LeftOut } else { Treatment::Kept };
+        let began_later = |place: usize| parts[place].step.context.invoked > end;
+        let treat = |place| if began_later(place) { Treatment::LeftOut } else { Treatment::Kept };
         match search(&parts, treat, &mut steps) {
             Outcome::Ordered(_) | Outcome::Known(_) => true,
             Outcome::Unordered { last, .. } => last != look,

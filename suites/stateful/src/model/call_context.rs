@@ -99,7 +99,7 @@ pub struct CallContext {
     /// True if a source of that id was deleted before, so that this source may be another one than the volume was
     /// copied from.
     pub source_came_again: bool,
-    /// Snapshots or copies of what it is about.
+    /// Snapshots or copies of the object that the call is about.
     pub dependants: Presence,
     /// The other object that has the id which the driver gave.
     pub owner: Presence,
