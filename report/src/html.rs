@@ -206,7 +206,7 @@ fn stacking(html: &mut Html, label: &str, names: &[&str], rows: impl FnOnce(&mut
     });
 }
 
-/// A cell of such a table, which knows its column.
+/// Writes a cell with the name of its column, which narrow screens show in the cell.
 fn labelled(row: &mut Html, name: &str, inside: impl FnOnce(&mut Html)) {
     row.element("td", &[("data-name", name)], inside);
 }

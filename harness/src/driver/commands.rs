@@ -86,7 +86,8 @@ const BROKEN_TOO: [&str; 18] = [
     "vgs",
 ];
 
-/// Notes its name and arguments, is broken if there is a file that says how, and runs the command that comes next in the PATH.
+/// The script in the place of each command. It notes its name and arguments, fails in the way that a file may demand, and
+/// otherwise runs the command that comes next in the PATH.
 const SHIM: &str = r#"#!/bin/sh
 # Of csi-sanity: notes how a command is called, and runs it, unless it is to be broken.
 name=${0##*/}

@@ -55,7 +55,7 @@ struct Watched {
     call: Arc<PlainCall>,
     /// The time that the last call took.
     took: Duration,
-    /// So many of the reports that are held are of checks before which it was made last.
+    /// The number of held reports whose checks had ended when the call was made last.
     seen: usize,
     /// True if it cannot be made any more, for a reason that proves nothing.
     is_mute: bool,
@@ -94,7 +94,7 @@ enum Tried {
     Check(usize, Lost),
     /// None of them did it alone.
     None,
-    /// Unknown: repeating them would take too long.
+    /// It is not known, since repeating the checks would take too long.
     Untried,
 }
 
