@@ -57,7 +57,7 @@ impl Rejected {
         lines.extend(self.beside.iter().map(|label| format!("  {label}")));
         let mut violation = Violation::new(message)
             .of(rule)
-            .expected("OK, or ABORTED, which tells the caller that another call is pending")
+            .expected("OK, or ABORTED for a pending call, or the code for what another call has changed, such as NOT_FOUND")
             .actual(self.actual)
             .transcript(lines);
         violation.fault = Some(Box::new(fault));

@@ -338,7 +338,7 @@ fn says_nothing(call: &Call, code: Code) -> Breach {
     Breach {
         rule: &req::GEN_CONC_003,
         message: format!("{} is rejected while other calls are under way", call.method()),
-        expected: "OK, or ABORTED, which tells the caller that another call is pending".to_owned(),
+        expected: "OK, or ABORTED for a pending call, or the code for what another call has changed, such as NOT_FOUND".to_owned(),
         actual: code_name(code).to_owned(),
         code: Some(code),
         leaves_doubt: false,
