@@ -14,6 +14,7 @@ use csi_nemesis::injector::power::NO_POWER_START;
 use csi_nemesis::injector::{FaultEffects, Injected, Injector};
 use csi_nemesis::restart::{NO_START, kill_and_start};
 use csi_nemesis::step::Step;
+use csi_proto::RPCS;
 use csi_proto::lock::Mutex;
 
 use crate::case::Case;
@@ -199,11 +200,17 @@ impl Finding {
         (rule, if is_of_all { ANY_RPC } else { self.fault.step.rpc() }, message.clone())
     }
 
-    /// True if both are the failure of one call, whichever fault came last before it.
+    /// True if both break one rule in one call, whichever fault came last before it.
     pub(crate) fn is_like(&self, other: &Finding) -> bool {
-        // A message begins with the RPC that failed.
-        let call = |one: &Finding| one.violation.message.split(' ').next().map(str::to_owned);
-        self.violation.requirement == other.violation.requirement && call(self) == call(other)
+        self.violation.requirement == other.violation.requirement
+            && self.call_or_message() == other.call_or_message()
+    }
+
+    /// The RPC with which the message begins, or the whole message if it begins with none.
+    fn call_or_message(&self) -> &str {
+        let message = &self.violation.message;
+        let first = message.split(' ').next().unwrap_or_default();
+        if RPCS.iter().any(|rpc| rpc.method == first) { first } else { message }
     }
 
     /// True if something was left behind, or keeps the driver from starting, which any of the faults may have led to.
