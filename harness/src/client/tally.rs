@@ -140,8 +140,11 @@ impl Tally {
             }
         };
         if let Some(reason) = answer.failure_with_reason().filter(|_| failing.len() < REASONS_MAX) {
-            let how = shortened(&how.to_string());
-            let first = || FirstFailure { check: check.to_owned(), rpc: rpc.method.to_owned(), how };
+            let first = || FirstFailure {
+                check: check.to_owned(),
+                rpc: rpc.method.to_owned(),
+                how: shortened(&how.to_string()),
+            };
             failing.entry(reason).or_insert_with(first);
         }
     }

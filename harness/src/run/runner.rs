@@ -397,13 +397,12 @@ impl<'a> Runner<'a> {
             // With a living driver, it would have been skipped as well.
             Outcome::Skipped(why)
         } else if self.dead {
-            let since = match &self.ended_in[..] {
-                [] => String::new(),
-                ended_in => format!(" since {}", ended_in.join(", ")),
+            let is_dead = match &self.ended_in[..] {
+                [] => "is dead".to_owned(),
+                ended_in => format!("has been dead since {}", ended_in.join(", ")),
             };
-            let is = if since.is_empty() { "is" } else { "has been" };
             let why = self.gone.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
-            Outcome::Broken(format!("the driver {is} dead{since}{why}"))
+            Outcome::Broken(format!("the driver {is_dead}{why}"))
         } else if *self.stop.borrow() != Halt::None {
             Outcome::Skipped("interrupted".to_owned())
         } else {

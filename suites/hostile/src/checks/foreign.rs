@@ -101,7 +101,7 @@ pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<
     let request = cx.create_snapshot_request(&cx.new_volume().await?.volume_id);
     let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
     let repeated = cx.create_snapshot(request.clone()).await.any_answer()?;
-    if repeated.as_ref().is_ok_and(|repeated| repeated.snapshot_id != snapshot.snapshot_id) {
+    if repeated.is_ok_and(|repeated| repeated.snapshot_id != snapshot.snapshot_id) {
         return Err(Stop::skip(
             "a repeated CreateSnapshot makes another snapshot, so that it does not show whether the first one exists",
         ));
