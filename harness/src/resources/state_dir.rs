@@ -47,10 +47,10 @@ impl CorruptState {
             empty(dir)?;
             return Ok(Disposition::Deleted(kept));
         }
-        let aside = keep(dir)?;
+        let moved_to = keep(dir)?;
         // The table of loop devices has canonical paths, too.
-        self.0.push((check.to_owned(), fs::canonicalize(&aside)?));
-        Ok(Disposition::Kept(aside))
+        self.0.push((check.to_owned(), fs::canonicalize(&moved_to)?));
+        Ok(Disposition::Kept(moved_to))
     }
 
     /// The number of states that are kept, if no more states of that check are to be kept.
@@ -65,7 +65,7 @@ impl CorruptState {
 
     /// Returns true if a file is part of a state that is kept.
     pub(crate) fn has(&self, file: &Path) -> bool {
-        self.0.iter().any(|(_, aside)| file.starts_with(aside))
+        self.0.iter().any(|(_, moved_to)| file.starts_with(moved_to))
     }
 }
 
@@ -75,12 +75,12 @@ fn keep(dir: &Path) -> io::Result<PathBuf> {
     let name = dir.file_name().ok_or_else(|| io::Error::other("it has no name"))?;
     let place = |number: u32| dir.with_file_name(format!("{}.ruined-{number}", name.to_string_lossy()));
     let mut places = (1..=u32::MAX).map(place);
-    let aside = places.find(|place| place.symlink_metadata().is_err());
-    let aside = aside.ok_or_else(|| io::Error::other("no name is free beside it"))?;
-    match fs::rename(dir, &aside) {
+    let moved_to = places.find(|place| place.symlink_metadata().is_err());
+    let moved_to = moved_to.ok_or_else(|| io::Error::other("no name is free beside it"))?;
+    match fs::rename(dir, &moved_to) {
         // Something is mounted on it.
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-            copy(dir, &aside)?;
+            copy(dir, &moved_to)?;
             empty(dir)?;
         }
         renamed => {
@@ -89,7 +89,7 @@ fn keep(dir: &Path) -> io::Result<PathBuf> {
             fs::set_permissions(dir, permissions)?;
         }
     }
-    Ok(aside)
+    Ok(moved_to)
 }
 
 /// Removes what a driver that is gone has mounted in its directory, and the loop devices of its files, which would keep
@@ -171,14 +171,17 @@ mod tests {
         let mut states = CorruptState::default();
         for number in 1..=KEPT_OF_CHECK {
             ruin(&state, &number.to_string());
-            let aside = root.path().join(format!("state.ruined-{number}"));
+            let moved_to = root.path().join(format!("state.ruined-{number}"));
             assert_eq!(
                 states.quarantine(&state, "power").expect("a free name"),
-                Disposition::Kept(aside.clone())
+                Disposition::Kept(moved_to.clone())
             );
-            assert_eq!(fs::read_to_string(aside.join("state.json")).expect("the file"), number.to_string());
+            assert_eq!(
+                fs::read_to_string(moved_to.join("state.json")).expect("the file"),
+                number.to_string()
+            );
             assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
-            assert!(states.has(&fs::canonicalize(aside).expect("it is there").join("state.json")));
+            assert!(states.has(&fs::canonicalize(moved_to).expect("it is there").join("state.json")));
         }
         assert!(!states.has(&fs::canonicalize(&state).expect("it is there").join("state.json")));
         for _ in 0..=KEPT_MAX {
@@ -215,8 +218,11 @@ mod tests {
             fs::write(earlier.join("state.json"), "of an earlier run").expect("a file");
         }
         ruin(&state, "a setting of the user's");
-        let aside = CorruptState::default().quarantine(&state, "power").expect("a free name");
-        assert_eq!(aside, Disposition::Kept(root.path().join(format!("state.ruined-{}", KEPT_MAX + 1))));
+        let disposition = CorruptState::default().quarantine(&state, "power").expect("a free name");
+        assert_eq!(
+            disposition,
+            Disposition::Kept(root.path().join(format!("state.ruined-{}", KEPT_MAX + 1)))
+        );
         assert_eq!(kept_in(root.path()), KEPT_MAX + 1);
     }
 
@@ -234,11 +240,11 @@ mod tests {
         rustix::mount::mount_bind(&export, state.join("work")).expect("root can mount");
         assert!(empty(&state).is_err());
         let mut states = CorruptState(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
-        let aside = states.quarantine(&state, "power");
+        let disposition = states.quarantine(&state, "power");
         // A failing test must leave no mounts behind.
         let _ = mounts::unmount_below(&state.join("work"));
         assert_eq!(
-            aside.expect("what the driver has mounted is taken away"),
+            disposition.expect("what the driver has mounted is taken away"),
             Disposition::Deleted(KEPT_OF_CHECK)
         );
         assert_eq!(fs::read_to_string(export.join("one")).expect("the file"), "data");
@@ -286,10 +292,10 @@ mod tests {
         fs::create_dir_all(state.join("volumes")).expect("a directory");
         fs::write(state.join("volumes/one"), "data").expect("a file");
         rustix::mount::mount_bind(&state, &state).expect("root can mount");
-        let aside = CorruptState::default().quarantine(&state, "power");
+        let disposition = CorruptState::default().quarantine(&state, "power");
         let left = fs::read_dir(&state).expect("a directory").count();
         rustix::mount::unmount(&state, rustix::mount::UnmountFlags::DETACH).expect("it was mounted");
-        assert_eq!(aside.expect("a state that was put aside"), Disposition::Kept(kept.clone()));
+        assert_eq!(disposition.expect("a state that was quarantined"), Disposition::Kept(kept.clone()));
         assert_eq!(fs::read_to_string(kept.join("volumes/one")).expect("the file"), "data");
         assert_eq!(left, 0);
     }

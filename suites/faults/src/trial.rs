@@ -328,8 +328,8 @@ impl Bench<'_> {
             return Ok(true);
         }
         match self.cx.target().start_afresh(Check::id_of(self.cx.label())).await {
-            Ok(aside) => {
-                self.note_ruined(&after(faults), &aside);
+            Ok(disposition) => {
+                self.note_corrupt_state(&after(faults), &disposition);
                 self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
                 Ok(true)
             }
@@ -341,10 +341,10 @@ impl Bench<'_> {
     }
 
     /// Says where a state is with which the driver does not start; those that are not kept are counted.
-    fn note_ruined(&mut self, fault: &str, aside: &Disposition) {
-        match aside {
+    fn note_corrupt_state(&mut self, fault: &str, disposition: &Disposition) {
+        match disposition {
             Disposition::Kept(_) => self.cx.note(format!(
-                "after {fault}, the driver no longer started: its state {aside}, and it was started with an empty one"
+                "after {fault}, the driver no longer started: its state {disposition}, and it was started with an empty one"
             )),
             Disposition::Deleted(_) => self.ruined_more += 1,
         }
