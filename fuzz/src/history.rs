@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use csi_suite_stateful::history::{Entry, History, Outcome, Parts, Treatment, check, search};
-use csi_suite_stateful::model::Span;
-use csi_suite_stateful::model::answer::{Answer, Response};
-use csi_suite_stateful::model::call::{Call, List};
-use csi_suite_stateful::model::call_context::DriverProfile;
-use csi_suite_stateful::model::names::Name;
-use csi_suite_stateful::model::state_set::STEPS_MAX;
+use csi_model::Span;
+use csi_model::answer::{Answer, Response};
+use csi_model::call::{Call, List};
+use csi_model::call_context::DriverProfile;
+use csi_model::history::{Entry, History, Outcome, Parts, Treatment, check, search};
+use csi_model::names::Name;
+use csi_model::state_set::STEPS_MAX;
 use csi_test_support::histories::plain::has_order;
 use csi_test_support::histories::story::{
     self, GIB, N1, N2, T1, attach, create, delete, detach, expand, look_up, ok, publish, stage, unpublish,

@@ -2,8 +2,8 @@
 //! failing sequence is made as short as possible.
 
 use csi_harness::prelude::*;
+use csi_model::rules::{GIVEN_UP, RESTARTED};
 use csi_suite_stateful::contents;
-use csi_suite_stateful::rules::{GIVEN_UP, RESTARTED};
 
 check! {
     /// Backups are taken of what is in use, outlive it, and are restored while all goes on. The source is written, grown, given

@@ -2,19 +2,18 @@
 //! tokens of lists whose entries were deleted.
 
 mod bystanders;
-pub mod rules;
 mod side_effects;
 mod teardown_order;
 mod tokens;
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use csi_model::rules::AFTER_ERROR_001;
 use csi_ops::malformed::{Malformed, malformed};
 use csi_ops::operation::{Operation, Request};
 use csi_ops::volume::TrackedVolume;
 
 use crate::budget::Budget;
-use rules::AFTER_ERROR_001;
 
 /// The after-error suite.
 pub const SUITE: Suite = Suite { name: "after-error", checks: Checks::Declared(&[CHECKS]), retired: &[] };

@@ -19,16 +19,16 @@ use csi_harness::checks::check::Check;
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
 use csi_harness::results::stored::{self, CaseError};
+use csi_model::answer::Answer;
+use csi_model::call::Call;
+use csi_model::expectation::Breach;
+use csi_model::names::Name;
 use csi_nemesis::disruption::Disrupted;
 use csi_proto::code_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::how::CallMode;
-use crate::model::answer::Answer;
-use crate::model::call::Call;
-use crate::model::expectation::Breach;
-use crate::model::names::Name;
 
 /// The key that says that a file is such a case.
 const KEY: &str = "csi-sanity-case";

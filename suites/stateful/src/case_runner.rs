@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
+use csi_model::call_context::DriverProfile;
+use csi_model::expectation::Breach;
 
 use crate::budget::Budget;
 use crate::case::{BreachText, Case};
 use crate::minimal::Smallest;
-use crate::model::call_context::DriverProfile;
-use crate::model::expectation::Breach;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::orchestrator::{Orchestrator, Tries};
 use crate::reported::Reported;

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use csi_model::call::Usage;
+use csi_model::call_context::DriverProfile;
+use csi_model::rules::AT_ONCE;
 use tokio::task::JoinSet;
 
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
-use crate::model::call::Usage;
-use crate::model::call_context::DriverProfile;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::random_workload::RandomWorkload;
 use crate::record::Recorder;
 use crate::reported::{Reported, reported_by_other_check};
 use crate::resource_usage::{self, ResourceUsage};
-use crate::rules::AT_ONCE;
 
 /// Callers that work in parallel.
 const WORKERS: u16 = 8;

@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use csi_harness::client::unmet::needs_memory;
 use csi_harness::prelude::*;
+use csi_model::generate::{Op, Verb};
 use csi_nemesis::restart::driver;
 
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
 use crate::how::CallMode;
-use crate::model::generate::{Op, Verb};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::property::stored;
 use crate::sequence::{PlannedStep, Step};

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use csi_model::call::Call;
+use csi_model::rules::{ALL, GIVEN_UP};
 use csi_nemesis::disruption::{self, Disruption};
 
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
 use crate::how::CallMode;
-use crate::model::call::Call;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::property::stored;
 use crate::resource_usage::{self, ResourceUsage};
-use crate::rules::{ALL, GIVEN_UP};
 use crate::sequence::{PlannedStep, Step};
 use path::Path;
 

@@ -1,5 +1,5 @@
-//! Checks that need more than single calls: a [`model`] of the state that a driver keeps, and [`history`], the
-//! judgement of parallel calls. Their findings are stored as a [`case`].
+//! Checks that need more than single calls. They make sequences of calls, and csi-model judges the answers. Their findings are stored as a
+//! [`case`].
 
 pub mod after_error;
 mod budget;
@@ -9,12 +9,10 @@ pub mod concurrency;
 pub mod contents;
 pub mod facts;
 pub mod growth;
-pub mod history;
 pub mod how;
 pub mod idempotency;
 mod lifecycle;
 mod minimal;
-pub mod model;
 pub mod orchestrator;
 pub mod property;
 pub mod proven;
@@ -24,6 +22,5 @@ pub mod replay;
 mod reported;
 mod resource_usage;
 pub mod restart;
-pub mod rules;
 pub mod sequence;
 mod shrink;

@@ -1,11 +1,10 @@
 //! The lifecycle of a volume as calls of the model.
 
+use csi_model::call::{Call, CreateSpec, Size, Usage, VolumeCall};
+use csi_model::call_context::DriverProfile;
+use csi_model::names::{Id, Node, Target};
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::Operation;
-
-use crate::model::call::{Call, CreateSpec, Size, Usage, VolumeCall};
-use crate::model::call_context::DriverProfile;
-use crate::model::names::{Id, Node, Target};
 
 /// One volume that is used in one way, at one place of one node.
 #[derive(Clone, Debug)]

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
+use csi_model::answer::leaves_open;
+use csi_model::expectation::Breach;
+use csi_model::rules::AFTER_ERROR_005;
 
-use crate::after_error::rules::AFTER_ERROR_005;
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
-use crate::model::answer::leaves_open;
-use crate::model::expectation::Breach;
 use crate::record::Found;
 use crate::reported::reported_by_other_check;
 use crate::sequence::{Pace, PlannedStep, Sequence, Step};

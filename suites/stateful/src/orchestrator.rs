@@ -20,6 +20,11 @@ use csi_harness::driver::{CallFault, SystemCall};
 use csi_harness::prelude::*;
 use csi_harness::protocol::effect::is_not_now;
 use csi_harness::resources::workload::new_run;
+use csi_model::Span;
+use csi_model::answer::{Answer, Response};
+use csi_model::call::{Call, GroupCall, List, VolumeCall};
+use csi_model::call_context::Time;
+use csi_model::names::{Id, Name, ObjectKind};
 use csi_nemesis::disruption::{Disrupted, Hits};
 use csi_nemesis::watched_driver::WatchedDriver;
 use csi_proto::lock::Mutex;
@@ -27,11 +32,6 @@ use csi_proto::redact;
 use serde_json::Value;
 
 use crate::case::RecordedAnswer;
-use crate::model::Span;
-use crate::model::answer::{Answer, Response};
-use crate::model::call::{Call, GroupCall, List, VolumeCall};
-use crate::model::call_context::Time;
-use crate::model::names::{Id, Name, ObjectKind};
 use memory::Memory;
 use probed_driver::ProbedDriver;
 

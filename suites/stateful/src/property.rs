@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use csi_model::generate::{Verb, ops};
+use csi_model::rules::{ALL, GROUPS, SNAPSHOTS, VOLUMES};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
-use crate::model::generate::{Verb, ops};
 use crate::orchestrator::probed_driver::ProbedDriver;
-use crate::rules::{ALL, GROUPS, SNAPSHOTS, VOLUMES};
 use crate::sequence::PlannedStep;
 
 /// The property suite.

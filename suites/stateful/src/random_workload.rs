@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
+use csi_model::answer::Answer;
+use csi_model::call::{Call, CreateSpec, Size, SnapshotCall, Usage, VolumeCall};
+use csi_model::call_context::DriverProfile;
+use csi_model::names::{Id, Name, Node};
 use fastrand::Rng;
 use tokio::task::JoinSet;
 
-use crate::model::answer::Answer;
-use crate::model::call::{Call, CreateSpec, Size, SnapshotCall, Usage, VolumeCall};
-use crate::model::call_context::DriverProfile;
-use crate::model::names::{Id, Name, Node};
 use crate::record::Recorder;
 
 /// Names of volumes, and as many of snapshots.

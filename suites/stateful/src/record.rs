@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use csi_harness::spec::verdict::ReproductionStep;
+use csi_model::answer::Answer;
+use csi_model::call::Call;
+use csi_model::call_context::{DriverProfile, Time};
+use csi_model::expectation::{Breach, Known};
+use csi_model::history::{Entry, History, Report, Timeline, Unordered, check};
 use csi_nemesis::disruption::Disruption;
 use csi_proto::lock::Mutex;
 use tokio::sync::watch;
 
 use crate::case::{BreachText, Case};
-use crate::history::{Entry, History, Report, Timeline, Unordered, check};
-use crate::model::answer::Answer;
-use crate::model::call::Call;
-use crate::model::call_context::{DriverProfile, Time};
-use crate::model::expectation::{Breach, Known};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::orchestrator::{Made, Orchestrator, Tries};
 use crate::reported::Reported;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use csi_model::rules::RESTARTED;
 use csi_nemesis::disruption::Disrupted;
 use tokio::task::JoinSet;
 
@@ -15,7 +16,6 @@ use crate::case_runner::{CaseRunner, SequenceOutcome};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 use crate::reported::Reported;
-use crate::rules::RESTARTED;
 use crate::sequence::PlannedStep;
 
 /// Number of repetitions of parallel calls: their effect differs from time to time.

@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use csi_harness::prelude::*;
 use csi_harness::spec::faults::{Claim, FaultKey};
 use csi_harness::text::message;
-
-use crate::history::Report;
-use crate::model::expectation::{Breach, Known};
+use csi_model::expectation::{Breach, Known};
+use csi_model::history::Report;
 
 /// A fault that was met again.
 #[derive(Debug)]

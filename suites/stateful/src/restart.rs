@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::client::unmet::needs_memory;
 use csi_harness::prelude::*;
+use csi_model::rules::RESTARTED;
 use csi_nemesis::disruption::{Disruption, KILLED};
 use csi_nemesis::restart::driver;
 
@@ -27,7 +28,6 @@ use crate::random_workload::RandomWorkload;
 use crate::record::{Moment, Recorder};
 use crate::reported::Reported;
 use crate::resource_usage::{self, ResourceUsage};
-use crate::rules::RESTARTED;
 pub use memory::unless_forgotten;
 use volume_in_use::VolumeInUse;
 

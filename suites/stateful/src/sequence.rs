@@ -5,20 +5,20 @@ use std::time::{Duration, Instant};
 use csi_harness::driver::SystemCall;
 use csi_harness::prelude::*;
 use csi_harness::spec::verdict::ReproductionStep;
+use csi_model::Model;
+use csi_model::answer::Answer;
+use csi_model::call::{Call, GroupCall, List, SnapshotCall, VolumeCall};
+use csi_model::call_context::{DriverProfile, Time};
+use csi_model::expectation::Breach;
+use csi_model::generate::{CopySize, Op, generate};
+use csi_model::names::{Id, Name, Node, Slot, Stamp, Target, legend};
+use csi_model::rules::AFTER_ERROR_005;
+use csi_model::state_set::Impossible;
 use csi_nemesis::disruption::GIVEN_UP;
 use csi_proto::{RPCS, code_name};
 
-use crate::after_error::rules::AFTER_ERROR_005;
 use crate::case::{BreachText, Case, CaseStep, Driver, FORM};
 use crate::how::CallMode;
-use crate::model::Model;
-use crate::model::answer::Answer;
-use crate::model::call::{Call, GroupCall, List, SnapshotCall, VolumeCall};
-use crate::model::call_context::{DriverProfile, Time};
-use crate::model::expectation::Breach;
-use crate::model::generate::{CopySize, Op, generate};
-use crate::model::names::{Id, Name, Node, Slot, Stamp, Target, legend};
-use crate::model::state_set::Impossible;
 use crate::orchestrator::{Made, Orchestrator};
 
 /// The shortest time that an orchestrator waits before its next call after a call that it gave up. Kubelet and the

@@ -8,11 +8,11 @@ mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::call::Call;
-use crate::model::call_context::DriverProfile;
-use crate::model::names::{Id, Name, ObjectKind};
 use crate::sequence::{ExecutedStep, Step};
 
+use csi_model::call::Call;
+use csi_model::call_context::DriverProfile;
+use csi_model::names::{Id, Name, ObjectKind};
 use turn::Turn;
 
 /// Longest sequence of which each two calls are left out together.
@@ -247,8 +247,8 @@ mod tests {
 
     use super::*;
     use crate::how::CallMode;
-    use crate::model::call::{CreateSpec, List, Size, SnapshotCall, Usage, VolumeCall};
-    use crate::model::names::{Node, Target};
+    use csi_model::call::{CreateSpec, List, Size, SnapshotCall, Usage, VolumeCall};
+    use csi_model::names::{Node, Target};
 
     const USAGE: Usage = Usage { access: AccessType::Mount, mode: Mode::SingleNodeWriter };
     const SIZE: i64 = 1 << 30;

@@ -4,13 +4,13 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use csi_suite_stateful::history::Part;
-use csi_suite_stateful::model::Object;
-use csi_suite_stateful::model::answer::Answer;
-use csi_suite_stateful::model::call_context::Time;
-use csi_suite_stateful::model::expectation::Finding;
-use csi_suite_stateful::model::names::Name;
-use csi_suite_stateful::model::state::Volume;
+use csi_model::Object;
+use csi_model::answer::Answer;
+use csi_model::call_context::Time;
+use csi_model::expectation::Finding;
+use csi_model::history::Part;
+use csi_model::names::Name;
+use csi_model::state::Volume;
 
 /// Returns whether some order of all calls explains the answers, or `None` if that is unknown after this number of
 /// steps.

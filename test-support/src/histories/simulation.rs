@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use csi_suite_stateful::history::{Entry, History};
-use csi_suite_stateful::model::Span;
-use csi_suite_stateful::model::answer::{Answer, Response, SnapshotResponse, VolumeResponse};
-use csi_suite_stateful::model::call::{Call, CreateSpec, List, SnapshotCall, VolumeCall};
-use csi_suite_stateful::model::call_context::DriverProfile;
-use csi_suite_stateful::model::names::{Id, Name, Node, Target};
+use csi_model::Span;
+use csi_model::answer::{Answer, Response, SnapshotResponse, VolumeResponse};
+use csi_model::call::{Call, CreateSpec, List, SnapshotCall, VolumeCall};
+use csi_model::call_context::DriverProfile;
+use csi_model::history::{Entry, History};
+use csi_model::names::{Id, Name, Node, Target};
 use tonic::Code;
 
 use super::story::{self, *};

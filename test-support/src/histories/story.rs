@@ -6,15 +6,15 @@ use std::time::Duration;
 use csi_harness::config::AccessType;
 use csi_harness::lifecycle::volume_capability::Mode;
 use csi_harness::protocol::capability::Capability;
-use csi_suite_stateful::model::answer::{
+use csi_model::answer::{
     Answer, GroupFacts, GroupResponse, Response, SnapshotFacts, SnapshotResponse, SourceReported,
     VolumeFacts, VolumeResponse,
 };
-use csi_suite_stateful::model::call::{Call, CreateSpec, GroupCall, Size, SnapshotCall, Usage, VolumeCall};
-use csi_suite_stateful::model::call_context::DriverProfile;
-use csi_suite_stateful::model::names::{Id, Name, Node, Target};
-use csi_suite_stateful::model::state_set::Impossible;
-use csi_suite_stateful::model::{Model, Span, StepResult};
+use csi_model::call::{Call, CreateSpec, GroupCall, Size, SnapshotCall, Usage, VolumeCall};
+use csi_model::call_context::DriverProfile;
+use csi_model::names::{Id, Name, Node, Target};
+use csi_model::state_set::Impossible;
+use csi_model::{Model, Span, StepResult};
 use tonic::Code;
 
 pub const GIB: i64 = 1 << 30;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_suite_stateful::model::answer::{
+use csi_model::answer::{
     Answer, Found, GroupResponse, Listed, Response, SnapshotResponse, SourceReported, VolumeFacts,
     VolumeResponse,
 };
-use csi_suite_stateful::model::call::{Call, CreateSpec, GroupCall, List, SnapshotCall, Usage, VolumeCall};
-use csi_suite_stateful::model::names::{Id, Name, Node, ObjectKind, Slot, Stamp, Target};
+use csi_model::call::{Call, CreateSpec, GroupCall, List, SnapshotCall, Usage, VolumeCall};
+use csi_model::names::{Id, Name, Node, ObjectKind, Slot, Stamp, Target};
 use tonic::Code;
 
 use super::story::*;

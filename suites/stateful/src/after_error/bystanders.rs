@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_model::rules::AFTER_ERROR_002;
 use csi_ops::malformed::Malformed;
 use csi_proto::Service;
 
-use super::rules::AFTER_ERROR_002;
 use super::{Right, operations, rejected};
 use crate::budget::Budget;
 use crate::facts::{Change, Facts, Objects};

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
 use csi_harness::protocol::effect::{Effect, of_change};
+use csi_model::rules::AFTER_ERROR_003;
 use csi_ops::malformed::Malformed;
 use csi_ops::operation::{Operation, Request};
 
-use super::rules::AFTER_ERROR_003;
 use super::{Right, operations, rejected};
 use crate::budget::Budget;
 use crate::facts::{Change, Facts, Objects};

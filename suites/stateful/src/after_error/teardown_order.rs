@@ -1,12 +1,11 @@
 //! Things undone in an unusual order: whichever calls the driver does, the right order undoes the rest.
 
 use csi_harness::prelude::*;
+use csi_model::rules::AFTER_ERROR_004;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::Operation::{self, *};
 use csi_ops::volume::TrackedVolume;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
-
-use super::rules::AFTER_ERROR_004;
 
 /// Calls for a volume in use that come before the right order.
 const UNUSUAL: [&[Operation]; 7] = [

@@ -2,11 +2,11 @@
 
 use csi_harness::protocol::capability::Capability;
 use csi_harness::protocol::rpc::Facts;
+use csi_model::call::{Call, VolumeCall};
+use csi_model::call_context::DriverProfile;
+use csi_model::names::ObjectKind;
 
 use super::Case;
-use crate::model::call::{Call, VolumeCall};
-use crate::model::call_context::DriverProfile;
-use crate::model::names::ObjectKind;
 
 /// Capabilities that add a step to the way of a volume to a workload.
 const STEPS: [Capability; 2] = [Capability::PublishUnpublishVolume, Capability::StageUnstageVolume];

@@ -1,8 +1,7 @@
 //! A case as shell commands.
 
 use csi_harness::text::grpcurl;
-
-use crate::model::ids::Ids;
+use csi_model::ids::Ids;
 
 use super::wire::{Given, PathPart, given, named, needed, one_line, rpc_path, variable};
 use super::{Case, CaseStep};

@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
+use csi_model::ids::Ids;
 use csi_proto::DESCRIPTOR_SET;
 use csi_proto::reflect::prost_reflect::{
     DescriptorPool, DynamicMessage, FieldDescriptor, MapKey, MessageDescriptor, ReflectMessage, Value,
 };
 use serde::de::DeserializeSeed as _;
-
-use crate::model::ids::Ids;
 
 use super::wire::{Given, PathPart, given, named, needed, one_line, rpc_path, variable};
 use super::{Case, CaseStep};

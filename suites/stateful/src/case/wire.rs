@@ -1,11 +1,10 @@
 //! Finds ids in the answers of a case: later requests have to name them, and they differ from run to run.
 
+use csi_model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
+use csi_model::ids::Ids;
+use csi_model::names::{Id, Name, ObjectKind};
 use csi_proto::RPCS;
 use serde_json::Value;
-
-use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
-use crate::model::ids::Ids;
-use crate::model::names::{Id, Name, ObjectKind};
 
 use super::CaseStep;
 

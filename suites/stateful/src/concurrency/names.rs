@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_model::call::{Call, CreateSpec, Size, SnapshotCall, VolumeCall};
+use csi_model::names::{Id, Name};
 
 use super::{Lane, in_lanes};
-use crate::model::call::{Call, CreateSpec, Size, SnapshotCall, VolumeCall};
-use crate::model::names::{Id, Name};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 

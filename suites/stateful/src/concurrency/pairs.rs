@@ -4,12 +4,12 @@
 use std::time::Instant;
 
 use csi_harness::prelude::*;
+use csi_model::call::{Call, CreateSpec, List, Size, SnapshotCall, VolumeCall};
+use csi_model::names::{Id, Name};
 use fastrand::Rng;
 
 use super::{Lane, in_lanes};
 use crate::lifecycle::VolumeLifecycle;
-use crate::model::call::{Call, CreateSpec, List, Size, SnapshotCall, VolumeCall};
-use crate::model::names::{Id, Name};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 

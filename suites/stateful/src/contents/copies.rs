@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_model::generate::CopySize;
+use csi_model::names::Name;
 use csi_nemesis::disruption::{DISCONNECTED, GIVEN_UP};
 
 use super::script::{Script, ScriptContext, s, v};
 use super::undisturbed::spread;
 use crate::how::CallMode;
-use crate::model::generate::CopySize;
-use crate::model::names::Name;
 use crate::sequence::PlannedStep;
 
 /// Moments at which each kind of copy is given up.

@@ -4,12 +4,12 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_model::call::{SnapshotCall, VolumeCall};
 use csi_nemesis::disruption::KILLED;
 
 use super::script::{NODE, Script, ScriptContext, TARGET, s, v};
 use super::undisturbed::spread;
 use crate::how::CallMode;
-use crate::model::call::{SnapshotCall, VolumeCall};
 use crate::sequence::PlannedStep;
 
 /// Moments at which the driver is killed in the middle of each kind of copy.

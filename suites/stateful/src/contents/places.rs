@@ -1,11 +1,11 @@
 //! Volumes on a node: beside each other, and staged and published again.
 
 use csi_harness::prelude::*;
+use csi_model::call::{Usage, VolumeCall};
+use csi_model::names::Target;
 
 use super::script::{SECOND, Script, ScriptContext, TARGET, s, v};
 use crate::lifecycle::VolumeLifecycle;
-use crate::model::call::{Usage, VolumeCall};
-use crate::model::names::Target;
 use crate::sequence::PlannedStep;
 
 pub(super) fn two_volumes(context: &ScriptContext<'_>) -> Vec<Vec<PlannedStep>> {

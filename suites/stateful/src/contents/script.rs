@@ -1,15 +1,15 @@
 //! Builds a sequence step by step, as an orchestrator and its workloads would make it. Steps without their capability are left out.
 
 use csi_harness::prelude::*;
+use csi_model::call::{Call, CreateSpec, GroupCall, Size, SnapshotCall, Usage, VolumeCall};
+use csi_model::call_context::DriverProfile;
+use csi_model::generate::{CopySize, SLOTS};
+use csi_model::names::{Id, Name, Node, Slot, Target};
 use csi_ops::operation::Operation;
 
 use super::undisturbed::{Changes, NO_CHANGES, Undisturbed};
 use crate::how::CallMode;
 use crate::lifecycle::VolumeLifecycle;
-use crate::model::call::{Call, CreateSpec, GroupCall, Size, SnapshotCall, Usage, VolumeCall};
-use crate::model::call_context::DriverProfile;
-use crate::model::generate::{CopySize, SLOTS};
-use crate::model::names::{Id, Name, Node, Slot, Target};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::sequence::{PlannedStep, Step};
 

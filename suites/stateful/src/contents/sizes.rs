@@ -1,9 +1,9 @@
 //! Sizes that drivers round, and what is there of them.
 
 use csi_harness::prelude::*;
+use csi_model::call::Size;
 
 use super::script::{Script, ScriptContext, v};
-use crate::model::call::Size;
 use crate::sequence::PlannedStep;
 
 pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<PlannedStep>> {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
+use csi_model::call::SnapshotCall;
+use csi_model::generate::CopySize;
 use csi_nemesis::watched_driver::WatchedDriver;
 
 use super::script::{ScriptContext, s, v};
 use crate::case_runner::CaseRunner;
 use crate::how::CallMode;
-use crate::model::call::SnapshotCall;
-use crate::model::generate::CopySize;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::sequence::{Pace, Sequence};
 

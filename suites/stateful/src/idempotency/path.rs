@@ -1,11 +1,11 @@
 //! The life of a volume, with a snapshot, a group snapshot and copies, if the driver has them.
 
 use csi_harness::prelude::*;
+use csi_model::call::{Call, CreateSpec, GroupCall, Size, SnapshotCall, VolumeCall};
+use csi_model::call_context::DriverProfile;
+use csi_model::names::{Id, Name};
 
 use crate::lifecycle::VolumeLifecycle;
-use crate::model::call::{Call, CreateSpec, GroupCall, Size, SnapshotCall, VolumeCall};
-use crate::model::call_context::DriverProfile;
-use crate::model::names::{Id, Name};
 use crate::orchestrator::probed_driver::ProbedDriver;
 
 const VOLUME: Id = Name::volume(0).id(0);

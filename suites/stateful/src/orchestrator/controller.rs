@@ -1,17 +1,17 @@
 //! The calls about volumes that go to the Controller service.
 
 use csi_harness::prelude::*;
+use csi_model::Span;
+use csi_model::answer::{Listed, Response, SourceReported, VolumeFacts, VolumeResponse, text_of};
+use csi_model::call::{CreateSpec, Size, Usage, VolumeCall};
+use csi_model::call_context::Time;
+use csi_model::names::{Id, Name, Node, ObjectKind};
 use csi_proto::redact;
 use serde_json::json;
 
 use super::memory::Memory;
 use super::probed_driver::ProbedDriver;
 use super::{Listing, Made, Orchestrator};
-use crate::model::Span;
-use crate::model::answer::{Listed, Response, SourceReported, VolumeFacts, VolumeResponse, text_of};
-use crate::model::call::{CreateSpec, Size, Usage, VolumeCall};
-use crate::model::call_context::Time;
-use crate::model::names::{Id, Name, Node, ObjectKind};
 
 /// Largest number of pages of a list that are read.
 pub(super) const PAGES_MAX: u32 = 1_000;

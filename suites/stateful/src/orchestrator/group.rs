@@ -1,14 +1,14 @@
 //! The calls about group snapshots.
 
 use csi_harness::prelude::*;
+use csi_model::answer::{GroupFacts, GroupResponse, Response};
+use csi_model::call::GroupCall;
+use csi_model::names::{Id, Name, ObjectKind};
 use csi_proto::redact;
 use serde_json::json;
 
 use super::memory::Memory;
 use super::{Made, Orchestrator, snapshot};
-use crate::model::answer::{GroupFacts, GroupResponse, Response};
-use crate::model::call::GroupCall;
-use crate::model::names::{Id, Name, ObjectKind};
 
 impl Orchestrator {
     pub(super) async fn group(&self, call: &GroupCall) -> Made {

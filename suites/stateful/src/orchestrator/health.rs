@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
+use csi_model::answer::{Answer, Listed, Response, VolumeResponse};
+use csi_model::names::{Id, Node, ObjectKind, Target};
 use csi_proto::redact;
 
 use super::controller::PAGES_MAX;
 use super::memory::Memory;
 use super::{Listing, Made, Orchestrator, Tries};
-use crate::model::answer::{Answer, Listed, Response, VolumeResponse};
-use crate::model::names::{Id, Node, ObjectKind, Target};
 
 /// Entries of a list, beyond which it is not read entry by entry.
 const ENTRIES_MAX: usize = 50;

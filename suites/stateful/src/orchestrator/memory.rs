@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
-
-use crate::model::call::Usage;
-use crate::model::ids::Ids;
-use crate::model::names::{Id, Name, Node, ObjectKind, Target};
+use csi_model::call::Usage;
+use csi_model::ids::Ids;
+use csi_model::names::{Id, Name, Node, ObjectKind, Target};
 
 /// Names, ids, contexts and paths of one name space.
 #[derive(Debug, Default)]

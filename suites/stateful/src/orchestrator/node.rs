@@ -4,13 +4,13 @@ use std::path::Path;
 
 use csi_harness::prelude::*;
 use csi_harness::resources::workload::is_fuse;
+use csi_model::answer::{Response, VolumeResponse};
+use csi_model::call::{Size, Usage, VolumeCall};
+use csi_model::names::{Id, Node, Target};
 use csi_proto::redact;
 
 use super::memory::Memory;
 use super::{Made, Orchestrator};
-use crate::model::answer::{Response, VolumeResponse};
-use crate::model::call::{Size, Usage, VolumeCall};
-use crate::model::names::{Id, Node, Target};
 
 fn nothing<T>(_: &mut Memory, _: &T) -> Response {
     Response::Volume(VolumeResponse::Nothing)

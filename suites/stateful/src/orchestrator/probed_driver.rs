@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
+use csi_model::call::Usage;
+use csi_model::call_context::DriverProfile;
+use csi_model::names::Node;
 use csi_proto::Service;
 
 use super::parameters;
-use crate::model::call::Usage;
-use crate::model::call_context::DriverProfile;
-use crate::model::names::Node;
 
 /// Names of each kind that calls are made up with.
 const NAMES: u16 = 4;

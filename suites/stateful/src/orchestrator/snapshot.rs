@@ -1,14 +1,14 @@
 //! The calls about snapshots.
 
 use csi_harness::prelude::*;
+use csi_model::answer::{Listed, Response, SnapshotFacts, SnapshotResponse};
+use csi_model::call::SnapshotCall;
+use csi_model::names::{Id, Name, ObjectKind};
 use csi_proto::redact;
 use serde_json::json;
 
 use super::memory::Memory;
 use super::{Listing, Made, Orchestrator};
-use crate::model::answer::{Listed, Response, SnapshotFacts, SnapshotResponse};
-use crate::model::call::SnapshotCall;
-use crate::model::names::{Id, Name, ObjectKind};
 
 /// Largest number of pages of a list that are read.
 const PAGES_MAX: u32 = 1_000;

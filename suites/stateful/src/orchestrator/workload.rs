@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use csi_harness::prelude::*;
 use csi_harness::resources::contents;
 use csi_harness::resources::workload::{self, WriteLocation};
+use csi_model::Span;
+use csi_model::answer::{Answer, Found, Response, VolumeResponse};
+use csi_model::call::VolumeCall;
+use csi_model::call_context::Time;
+use csi_model::expectation::workload_error;
+use csi_model::generate::SLOTS;
+use csi_model::names::{Id, Node, Slot, Stamp, Target};
 use serde_json::Value;
 
 use super::{Listing, Made, Orchestrator};
 use crate::case::RecordedAnswer;
-use crate::model::Span;
-use crate::model::answer::{Answer, Found, Response, VolumeResponse};
-use crate::model::call::VolumeCall;
-use crate::model::call_context::Time;
-use crate::model::expectation::workload_error;
-use crate::model::generate::SLOTS;
-use crate::model::names::{Id, Node, Slot, Stamp, Target};
 
 impl Orchestrator {
     pub(super) async fn work(&self, call: &VolumeCall) -> CheckResult<Made> {

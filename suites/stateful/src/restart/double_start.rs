@@ -3,6 +3,7 @@
 use csi_harness::client::unmet::needs_memory;
 use csi_harness::driver::Left;
 use csi_harness::prelude::*;
+use csi_model::rules::RESTARTED;
 use csi_nemesis::disruption::{look_for_one, start_twice};
 use csi_nemesis::restart::driver;
 
@@ -10,7 +11,6 @@ use super::volume_in_use::VolumeInUse;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 use crate::reported::Reported;
-use crate::rules::RESTARTED;
 
 check! {
     /// A container runtime that has lost sight of a process starts another one, and an update may start the new driver

@@ -1,10 +1,10 @@
 //! A volume in use while the driver ends.
 
 use csi_harness::prelude::*;
+use csi_model::call::{Call, VolumeCall};
+use csi_model::names::{Id, Name, Slot, Stamp};
 
 use crate::lifecycle::VolumeLifecycle;
-use crate::model::call::{Call, VolumeCall};
-use crate::model::names::{Id, Name, Slot, Stamp};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 

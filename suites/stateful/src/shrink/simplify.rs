@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use csi_model::call::{Call, CreateSpec, GroupCall, Size, VolumeCall};
+use csi_model::call_context::DriverProfile;
+use csi_model::names::{Id, Name, Node, ObjectKind, Target};
+
 use crate::how::CallMode;
-use crate::model::call::{Call, CreateSpec, GroupCall, Size, VolumeCall};
-use crate::model::call_context::DriverProfile;
-use crate::model::names::{Id, Name, Node, ObjectKind, Target};
 use crate::sequence::Step;
 
 /// The ways in which a call can ask for less, or be made more simply: the plainest first.

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use csi_harness::protocol::capability::Capability;
+use csi_model::call::{Call, VolumeCall};
+use csi_model::call_context::DriverProfile;
+use csi_model::names::{Id, Node, Target};
 
-use crate::model::call::{Call, VolumeCall};
-use crate::model::call_context::DriverProfile;
-use crate::model::names::{Id, Node, Target};
 use crate::sequence::ExecutedStep;
 
 /// The calls, with those marked that come too early.

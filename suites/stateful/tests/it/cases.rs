@@ -9,16 +9,16 @@ use std::time::Duration;
 use csi_harness::protocol::capability::Capability;
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Defect, MockDriver};
+use csi_model::answer::Answer;
+use csi_model::call::{Call, CreateSpec, List, Size, VolumeCall};
+use csi_model::call_context::DriverProfile;
+use csi_model::names::Name;
 use csi_nemesis::disruption;
 use csi_proto::{Endpoint, Listener, hidden, redact, v1};
 use csi_suite_stateful::case::{
     BreachText, CASE_BYTES_MAX, Case, CaseStep, Driver, FORM, Format, RecordedAnswer,
 };
 use csi_suite_stateful::how::CallMode;
-use csi_suite_stateful::model::answer::Answer;
-use csi_suite_stateful::model::call::{Call, CreateSpec, List, Size, VolumeCall};
-use csi_suite_stateful::model::call_context::DriverProfile;
-use csi_suite_stateful::model::names::Name;
 use serde_json::json;
 use tonic::Code;
 
@@ -168,8 +168,8 @@ fn a_case_skips_where_a_capability_is_missing() {
 
 #[test]
 fn every_kind_of_call_can_be_stored() {
-    use csi_suite_stateful::model::call::{GroupCall, SnapshotCall};
-    use csi_suite_stateful::model::names::{Slot, Stamp};
+    use csi_model::call::{GroupCall, SnapshotCall};
+    use csi_model::names::{Slot, Stamp};
     let (volume, node, target, usage, size) =
         (v(2), N1, T2, MANY, Size { required_bytes: 1, limit_bytes: 2 });
     let calls: Vec<Call> = vec![
