@@ -365,15 +365,15 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     let calls: Vec<&CallRecord> = runs.iter().map(|(call, _)| *call).collect();
     let violation = report.outcome.violation();
     let rule = violation.and_then(|violation| rule(report, violation));
-    let Relevant { accused, mut places } = relevant(&calls, rule.map_or("", |rule| rule.rpc), violation);
-    let refused = violation.and_then(|violation| violation.refused.as_deref());
+    let Relevant { accused, is_certain, mut places } =
+        relevant(&calls, rule.map_or("", |rule| rule.rpc), violation);
     let is_accused = |call: &CallRecord| {
         let method = call.rpc.method;
         let is_of_rule =
             |rule: &Requirement| rule.rpc == method || rule.section.split(' ').next() == Some(method);
-        rule.is_some_and(is_of_rule) || refused.is_some_and(|(rpc, _)| *rpc == call.rpc)
+        is_certain || rule.is_some_and(is_of_rule)
     };
-    let end = if refused.is_some() { calls.len().min(accused + 1) } else { calls.len() };
+    let end = if is_certain { calls.len().min(accused + 1) } else { calls.len() };
     places.retain(|at| *at < end);
     let making = places.iter().filter(|at| makes_something(calls[**at])).take(MAKING_SHOWN_MAX);
     let changes = |at: &&usize| Facts::of(calls[**at].rpc).is_some_and(Facts::changes);

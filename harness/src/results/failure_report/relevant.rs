@@ -35,13 +35,18 @@ const GENERATIONS_MAX: usize = 3;
 pub(super) struct Relevant {
     /// The call that the driver is accused for, as far as that can be known.
     pub(super) accused: usize,
+    /// True if the finding is about the answer to that call.
+    pub(super) is_certain: bool,
     /// The accused call and all calls about its objects, in order.
     pub(super) places: Vec<usize>,
 }
 
 /// Finds them. `rpc` is what the broken rule is about.
 pub(super) fn relevant(calls: &[&CallRecord], rpc: &str, violation: Option<&Violation>) -> Relevant {
-    let accused = accused(calls, rpc, violation);
+    let rejected = violation.and_then(|violation| rejected(calls, violation));
+    let last_of_rule = || calls.iter().rposition(|call| call.rpc.method == rpc);
+    let accused = rejected.or_else(last_of_rule).unwrap_or(calls.len().saturating_sub(1));
+    let is_certain = rejected.is_some();
     let named: Vec<BTreeSet<String>> = calls.iter().map(|call| named_in(call)).collect();
     let mut about = calls.get(accused).map(|call| about(call)).unwrap_or_default();
     if let Some(violation) = violation {
@@ -52,7 +57,7 @@ pub(super) fn relevant(calls: &[&CallRecord], rpc: &str, violation: Option<&Viol
         about.extend(named.iter().flatten().filter(is_in_violation).cloned());
     }
     if about.is_empty() {
-        return Relevant { accused, places: (0..calls.len()).collect() };
+        return Relevant { accused, is_certain, places: (0..calls.len()).collect() };
     }
     for _ in 0..GENERATIONS_MAX {
         let made = calls.iter().zip(&named).filter(|(call, _)| makes_something(call));
@@ -63,20 +68,22 @@ pub(super) fn relevant(calls: &[&CallRecord], rpc: &str, violation: Option<&Viol
         about.extend(with_them);
     }
     let is_relevant = |at: &usize| *at == accused || !named[*at].is_disjoint(&about);
-    Relevant { accused, places: (0..calls.len()).filter(is_relevant).collect() }
+    Relevant { accused, is_certain, places: (0..calls.len()).filter(is_relevant).collect() }
 }
 
-/// The refused call, if the refusal is what is wrong; or else the last one of the RPC that the rule is about; or the last one.
-fn accused(calls: &[&CallRecord], rpc: &str, violation: Option<&Violation>) -> usize {
-    let refused = violation.and_then(|violation| violation.refused.as_deref());
-    let is_refused = |call: &&CallRecord| match (refused, &call.outcome) {
-        (Some((rpc, code)), Answer::Refused(refused)) => call.rpc == *rpc && refused.code == *code,
-        _ => false,
+/// The rejected call whose rejection is what is wrong: the last one that the violation names, or the first one whose answer it quotes.
+fn rejected(calls: &[&CallRecord], violation: &Violation) -> Option<usize> {
+    if let Some((rpc, code)) = violation.refused.as_deref() {
+        let is_named = |call: &&CallRecord| {
+            call.rpc == *rpc && matches!(&call.outcome, Answer::Refused(refused) if refused.code == *code)
+        };
+        return calls.iter().rposition(is_named);
+    }
+    let is_quoted = |call: &&CallRecord| {
+        let Answer::Refused(refused) = &call.outcome else { return false };
+        violation.message.starts_with(call.rpc.method) && violation.actual.starts_with(&refused.to_string())
     };
-    let is_of_rule = |call: &&CallRecord| call.rpc.method == rpc;
-    let last = calls.len().saturating_sub(1);
-    let place = calls.iter().rposition(is_refused).or_else(|| calls.iter().rposition(is_of_rule));
-    place.unwrap_or(last)
+    calls.iter().position(is_quoted)
 }
 
 /// Returns true if the call has made an object that later calls may name.
@@ -186,8 +193,11 @@ mod tests {
     }
 
     fn internal() -> Answer<Message> {
-        let message = "still published".to_owned();
-        Answer::Refused(Refused { code: Code::Internal, message, after_messages: 0 })
+        refused("still published")
+    }
+
+    fn refused(message: &str) -> Answer<Message> {
+        Answer::Refused(Refused { code: Code::Internal, message: message.to_owned(), after_messages: 0 })
     }
 
     fn refusal() -> Violation {
@@ -198,7 +208,7 @@ mod tests {
 
     fn found(calls: &[CallRecord], rpc: &str, violation: &Violation) -> (usize, Vec<usize>) {
         let calls: Vec<&CallRecord> = calls.iter().collect();
-        let Relevant { accused, places } = relevant(&calls, rpc, Some(violation));
+        let Relevant { accused, places, .. } = relevant(&calls, rpc, Some(violation));
         (accused, places)
     }
 
@@ -213,6 +223,14 @@ mod tests {
             unstaged("plain", done::<v1::NodeUnstageVolumeRequest>(&v1::NodeUnstageVolumeResponse {})),
         ];
         assert_eq!(found(&calls, "NodeUnstageVolume", &refusal()), (2, vec![0, 2]));
+    }
+
+    #[test]
+    fn a_rejection_that_the_finding_quotes_is_the_one_that_is_wrong() {
+        let calls = [created("one", None), unstaged("one", internal()), unstaged("other", refused("other"))];
+        let quotes = |answer: &str| Violation::new("NodeUnstageVolume with an odd id").actual(answer);
+        assert_eq!(found(&calls, "", &quotes("INTERNAL \"still published\"; such codes came from it")).0, 1);
+        assert_eq!(found(&calls, "", &quotes("INTERNAL \"other\"")).0, 2);
     }
 
     #[test]
