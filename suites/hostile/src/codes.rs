@@ -1,11 +1,13 @@
 //! Judges the status codes with which a driver rejects nonsense.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use csi_harness::prelude::*;
 use csi_proto::reflect::prost_reflect::DynamicMessage;
 use serde_json::Value;
 
+use crate::injection_points::{InjectionPoint, TextRole};
 use crate::rules::HOSTILE_CODE_001;
 use crate::scene::Request;
 use crate::send::send;
@@ -21,14 +23,8 @@ pub(crate) async fn survives(
     requests: &[Request],
     changes: impl Fn(&Request) -> Vec<(String, DynamicMessage)>,
 ) -> CheckResult {
-    let mut codes = Codes::default();
-    for request in requests {
-        let scope = cx.scope();
-        let plain = request.renamed(&scope);
-        codes.look_at_plain(&plain, &send(&scope, plain.rpc, &plain.bytes()).await);
-        // The clean-up of the changed requests says what cannot be undone.
-        let _ = scope.undo_best_effort().await;
-    }
+    let anyway = cx.learn(async { Ok(Anyway::find_out(cx, requests).await) }).await?;
+    let mut codes = Codes { first: None, rpcs: BTreeSet::new(), anyway };
     let look = |shot: &Mutation, answer: &Answer<Value>| {
         codes.look(shot, answer);
         Ok(())
@@ -37,34 +33,85 @@ pub(crate) async fn survives(
     codes.verdict(ended)
 }
 
-/// The errors whose codes do not name the problem; the first of each RPC is kept.
+/// Requests that are no nonsense, and that a driver rejects with INTERNAL or UNKNOWN all the same. The checks of the RPCs report that.
 #[derive(Debug, Default)]
+struct Anyway {
+    /// The RPCs whose requests without an error are rejected so.
+    rpcs: BTreeSet<&'static str>,
+    /// The RPCs and fields in which the id of an object that does not exist is rejected so.
+    unknown_ids: BTreeSet<(&'static str, String)>,
+}
+
+impl Anyway {
+    /// Sends each request as it is, and with each of its ids replaced by an unknown one.
+    async fn find_out(cx: &Cx, requests: &[Request]) -> Anyway {
+        let mut anyway = Anyway::default();
+        for request in requests {
+            let method = request.rpc.method;
+            if is_internal(&once(cx, request, request.message.clone()).await) {
+                anyway.rpcs.insert(method);
+                continue;
+            }
+            let ids = InjectionPoint::all(&request.message, &[]);
+            for id in ids.iter().filter(|place| place.kind() == TextRole::Id) {
+                let field = id.to_string();
+                let mut message = request.message.clone();
+                id.write(&mut message, &unknown_id(cx, &field));
+                if is_internal(&once(cx, request, message).await) {
+                    anyway.unknown_ids.insert((method, field));
+                }
+            }
+        }
+        anyway
+    }
+
+    fn explains(&self, shot: &Mutation) -> bool {
+        let method = shot.request.rpc.method;
+        let is_changed =
+            |field: &str| shot.change.strip_prefix(field).is_some_and(|rest| rest.starts_with(" = "));
+        self.rpcs.contains(method)
+            || self.unknown_ids.iter().any(|(rpc, field)| *rpc == method && is_changed(field))
+    }
+}
+
+/// Sends a request and undoes its effects, as far as that is possible. The check's own requests show what cannot be undone.
+async fn once(cx: &Cx, request: &Request, message: DynamicMessage) -> Answer<Value> {
+    let scope = cx.scope();
+    let request = request.changed(&scope, message);
+    let answer = send(&scope, request.rpc, &request.bytes()).await;
+    let _ = scope.undo_best_effort().await;
+    answer
+}
+
+/// Returns the id of an object that does not exist, of the kind that the field names.
+fn unknown_id(cx: &Cx, field: &str) -> String {
+    match field {
+        _ if field.contains("group_snapshot") => cx.unknown_group_snapshot_id(),
+        _ if field.contains("snapshot") => cx.unknown_snapshot_id(),
+        _ if field.contains("node") => cx.unknown_node_id(),
+        _ => cx.unknown_volume_id(),
+    }
+}
+
+/// Returns true if an answer says that the driver is at fault, or nothing.
+fn is_internal(answer: &Answer<Value>) -> bool {
+    matches!(answer, Answer::Refused(refused) if matches!(refused.code, Code::Internal | Code::Unknown))
+}
+
+/// The errors whose codes do not name the problem; the first of each RPC is kept.
+#[derive(Debug)]
 struct Codes {
     first: Option<Violation>,
     rpcs: BTreeSet<&'static str>,
-    /// The RPCs that the driver answers so even without an error in the request.
-    failing_anyway: BTreeSet<&'static str>,
-}
-
-/// Returns true if a code says that the driver is at fault, or nothing.
-fn is_internal(code: Code) -> bool {
-    matches!(code, Code::Internal | Code::Unknown)
+    anyway: Arc<Anyway>,
 }
 
 impl Codes {
-    /// Records the answer to a request without an error.
-    fn look_at_plain(&mut self, request: &Request, answer: &Answer<Value>) {
-        if matches!(answer, Answer::Refused(refused) if is_internal(refused.code)) {
-            self.failing_anyway.insert(request.rpc.method);
-        }
-    }
-
     /// Records one answer. A driver answers INTERNAL or UNKNOWN if it did not consider the case, and failed somewhere
     /// later.
     fn look(&mut self, shot: &Mutation, answer: &Answer<Value>) {
         let Answer::Refused(refused) = answer else { return };
-        let method = shot.request.rpc.method;
-        if !is_internal(refused.code) || self.failing_anyway.contains(method) || !self.rpcs.insert(method) {
+        if !is_internal(answer) || self.anyway.explains(shot) || !self.rpcs.insert(shot.request.rpc.method) {
             return;
         }
         self.first.get_or_insert_with(|| {

@@ -32,6 +32,7 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
             libtest_mimic::Trial::test("defect/all-are-named", all_are_named),
             libtest_mimic::Trial::test("defect/what-stays-ends-no-check", what_stays_ends_no_check),
             libtest_mimic::Trial::test("defect/an-rpc-that-fails-anyway", an_rpc_that_fails_anyway),
+            libtest_mimic::Trial::test("defect/unknown-ids-that-fail-anyway", unknown_ids_that_fail_anyway),
             libtest_mimic::Trial::test(
                 "defect/a-target-that-always-stays-is-not-put-down-to-a-link",
                 a_target_that_always_stays_is_not_due_to_a_link,
@@ -44,8 +45,21 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
 fn an_rpc_that_fails_anyway() -> Result<(), Failed> {
     let mut mock = csi_mock_driver::Config::default();
     mock.fail.insert("NodeExpandVolume".parse()?, "INTERNAL:100000".parse()?);
-    let run =
-        mock::run(registry(), mock, everything_set(), SEED, |check| check.id == "hostile/limits/strings")?;
+    passes("hostile/limits/strings", mock)
+}
+
+/// A driver that answers INTERNAL to any unknown id says nothing of its answers to ids of another form.
+fn unknown_ids_that_fail_anyway() -> Result<(), Failed> {
+    let mock = || csi_mock_driver::Config {
+        defects: vec![Defect::CreateSnapshotUnknownSourceAsInternal],
+        ..Default::default()
+    };
+    passes("hostile/ids/forms", mock())?;
+    passes("hostile/limits/strings", mock())
+}
+
+fn passes(check: &str, mock: csi_mock_driver::Config) -> Result<(), Failed> {
+    let run = mock::run(registry(), mock, everything_set(), SEED, |planned| planned.id == check)?;
     match &run.reports[..] {
         [said] if said.outcome == Outcome::Passed => Ok(()),
         reports => Err(Failed::from(format!("{reports:#?}"))),
