@@ -9,29 +9,142 @@
 //! [`client::reply::Reply`] is in `client/reply.rs`.
 #![warn(missing_docs)]
 
-pub mod text;
+pub mod text {
+    //! Texts: patterns, sizes and messages as people read them.
 
-pub mod protocol;
+    pub mod encoding;
+    pub mod grpcurl;
+    pub mod message;
+    pub mod pattern;
+    pub mod shorten;
+    pub mod size;
+    pub mod wire;
+}
+
+pub mod protocol {
+    //! Facts of the protocol about each capability, each RPC, and each code that an RPC is refused with.
+
+    pub mod capability;
+    pub mod effect;
+    pub mod rpc;
+    pub mod version;
+}
 
 pub mod config;
 
-pub mod spec;
+pub mod spec {
+    //! The requirements of the specification, the conditions of a check, and the form of a violation.
+
+    pub mod faults;
+    pub mod list;
+    pub mod need;
+    pub mod requirements;
+    pub mod verdict;
+}
 
 pub mod driver;
 
-pub mod resources;
+pub mod resources {
+    //! Resources that a run makes and uses: names, paths, mounts and volumes, and the file that lists those not yet undone.
+    //! Nothing here calls the driver.
 
-pub mod client;
+    pub(crate) mod attach_slots;
+    pub(crate) mod attachments;
+    pub mod cleanup;
+    pub mod contents;
+    pub mod driver_directory;
+    pub mod frozen;
+    pub mod logbook;
+    pub(crate) mod machine;
+    pub mod mounts;
+    pub(crate) mod names;
+    pub mod paths;
+    pub mod read_back;
+    pub(crate) mod resource;
+    pub mod state_dir;
+    pub mod trend;
+    pub mod usage;
+    pub(crate) mod volumes;
+    pub mod workload;
+}
 
-pub mod lifecycle;
+pub mod client {
+    //! The client of the driver: who it is, how a call is sent, repeated, timed and recorded, and what its answer means.
 
-pub mod checks;
+    pub mod answer;
+    pub(crate) mod call;
+    pub(crate) mod learnt;
+    pub mod patience;
+    pub mod record;
+    pub mod reply;
+    pub mod response_rules;
+    pub mod retry;
+    pub mod session;
+    pub mod spent;
+    pub mod stages;
+    pub mod tally;
+    pub mod target;
+    pub mod unmet;
+}
 
-pub mod results;
+pub mod lifecycle {
+    //! Volumes, snapshots and their ways to a workload, as an orchestrator handles them: requests filled from the
+    //! configuration, and every call that makes something entered in the ledger, from which it is undone.
+
+    mod cleanup;
+    mod controller;
+    pub mod cx;
+    mod device;
+    mod driver_directory;
+    mod group;
+    pub mod hooks;
+    pub mod inspect;
+    pub(crate) mod ledger;
+    mod list;
+    pub mod node;
+    pub mod own_mounts;
+    pub(crate) mod size;
+    mod snapshot;
+    mod undo;
+    pub mod volume_capability;
+}
+
+pub mod checks {
+    //! Checks: how one is declared, how they are collected, and how a run chooses among them.
+
+    pub mod check;
+    pub mod expected;
+    pub mod filter;
+    pub mod known;
+    pub mod registry;
+    pub mod retired;
+    pub mod shard;
+}
+
+pub mod results {
+    //! The results of checks and of a run, and the description of a failure.
+
+    pub mod events;
+    pub mod failure_report;
+    pub mod fault;
+    pub mod outcome;
+    pub mod stored;
+    pub mod wording;
+}
 
 mod verdict;
 
-pub mod run;
+pub mod run {
+    //! Runs checks: in which order, in which state of the driver, and what is run again.
+
+    pub mod embed;
+    mod inventory;
+    mod plain_call;
+    pub mod plan;
+    pub mod refutation;
+    mod run_check;
+    pub mod runner;
+}
 
 /// The items that a file of checks needs.
 pub mod prelude {

@@ -3,10 +3,8 @@
 //! Nothing here says whether the cluster is real. `emulated_cluster` plays one against the driver's sockets.
 //! One value is one namespace: what is made through it is seen through it only, and [`Cluster::close`] removes all of it.
 
-mod health;
 mod pod;
 mod pvc;
-mod secret;
 mod snapshot;
 
 use std::collections::BTreeMap;
@@ -25,13 +23,11 @@ use tonic::async_trait;
 pub use csi_driver_definitions::{
     AccessMode, AttributesClass, ReclaimPolicy, SnapshotClass, StorageClass, VolumeBindingMode,
 };
-pub use health::{HealthCondition, HealthOf};
 pub use pod::{
     Container, Ended, FsGroupPolicy, Output, Pod, PodPhase, PodSpec, PodVolume, SeLinuxChangePolicy,
     VolumeDevice, VolumeMount, VolumeSource,
 };
 pub use pvc::{DataSource, PersistentVolume, Pvc, PvcPhase, PvcSpec, VolumeMode, VolumePhase};
-pub use secret::{SecretReference, SecretUse};
 pub use snapshot::{
     Block, GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec, Snapshot, SnapshotOrigin, SnapshotSpec,
 };
@@ -326,6 +322,62 @@ pub struct Capacity {
     pub topology: Pairs,
     /// The free bytes, if the driver reports them.
     pub available_bytes: Option<i64>,
+}
+
+/// The object whose status reports health.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HealthOf {
+    /// A volume of a pod, by the names of both, as its node sees it: `status.volumeHealth` of the pod.
+    PodVolume(String, String),
+    /// The volume of a claim, as the driver's controller sees it: `status.healthStatus`.
+    Claim(String),
+    /// The back end of the driver, as a node sees it: `status.storageHealth` of its CSINode.
+    Node(String),
+}
+
+/// A health problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCondition {
+    /// The status, such as `Degraded` or `StorageUnreachable`.
+    pub status: &'static str,
+    /// The reason for programs.
+    pub reason: String,
+    /// The reason for people.
+    pub message: String,
+}
+
+/// The calls for which a driver gets a Secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SecretUse {
+    /// CreateVolume and DeleteVolume.
+    Provisioner,
+    /// ControllerPublishVolume and ControllerUnpublishVolume.
+    ControllerPublish,
+    /// NodeStageVolume.
+    NodeStage,
+    /// NodePublishVolume.
+    NodePublish,
+    /// ControllerExpandVolume.
+    ControllerExpand,
+    /// NodeExpandVolume.
+    NodeExpand,
+    /// ControllerModifyVolume.
+    ControllerModify,
+    /// CreateSnapshot, DeleteSnapshot, and the calls of the SnapshotMetadata service.
+    Snapshotter,
+    /// ListSnapshots.
+    SnapshotterList,
+    /// CreateVolumeGroupSnapshot and DeleteVolumeGroupSnapshot.
+    GroupSnapshotter,
+    /// GetVolumeGroupSnapshot.
+    GroupSnapshotterGet,
+}
+
+/// The name and namespace of a Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretReference {
+    pub namespace: String,
+    pub name: String,
 }
 
 /// An event of an object.

@@ -3,7 +3,6 @@
 
 mod back_end;
 mod cycle;
-pub mod rules;
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +12,8 @@ use csi_harness::resources::trend::{Growth, Sample, growing};
 use csi_harness::resources::usage::{Resource, Usage, connections_to_others};
 use csi_ops::operation::Operation::*;
 
+use crate::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 use cycle::{Cycle, Scene};
-use rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 
 /// The growth suite.
 pub const SUITE: Suite = Suite { name: "growth", checks: Checks::Declared(&[CHECKS]), retired: &[] };

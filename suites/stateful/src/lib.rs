@@ -22,5 +22,6 @@ pub mod replay;
 mod reported;
 mod resource_usage;
 pub mod restart;
+mod rules;
 pub mod sequence;
 mod shrink;

@@ -4,7 +4,7 @@ use csi_harness::run::refutation::Accused;
 use csi_harness::spec::requirements::Requirement;
 use csi_model::rules::AFTER_ERROR;
 
-use crate::{growth, restart};
+use crate::rules;
 
 /// Each line has the defect and the check, the tries until it is found, and in brackets the rules that the check blames
 /// it for, with a word if it warns.
@@ -26,7 +26,7 @@ pub fn accused() -> impl Iterator<Item = Accused> {
 /// A rule of the specification, or one of our own.
 fn find(rule: &str) -> Option<&'static Requirement> {
     let own = || {
-        let mut own = growth::rules::ALL.iter().chain(AFTER_ERROR).chain(restart::rules::ALL).copied();
+        let mut own = rules::GROWTH.iter().chain(AFTER_ERROR).chain(rules::RESTART).copied();
         own.find(|own| own.id == rule)
     };
     Requirement::find(rule).or_else(own)

@@ -9,7 +9,6 @@ mod double_start;
 mod identity_stable;
 mod in_use;
 mod memory;
-pub mod rules;
 mod started;
 mod volume_in_use;
 

@@ -10,8 +10,8 @@ use csi_harness::resources::usage::entries_below;
 use csi_ops::operation::Operation::*;
 
 use super::cycle::Cycle;
-use super::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 use crate::resource_usage::capacity_request;
+use crate::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 
 /// Rounds of each kind that are compared, after one that is not: what is made once may stay.
 const ROUNDS: usize = 3;

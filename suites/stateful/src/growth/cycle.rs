@@ -10,8 +10,8 @@ use csi_ops::operation::{Operation, Request};
 use csi_ops::volume::TrackedVolume;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
-use super::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 use crate::resource_usage::capacity_request;
+use crate::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 
 /// The longest time after which a call is given up.
 const GIVEN_UP_MAX: Duration = Duration::from_millis(4);

@@ -5,7 +5,7 @@ use csi_harness::prelude::*;
 use csi_nemesis::disruption::KILLED;
 use csi_nemesis::restart::driver;
 
-use super::rules::RESTART_002;
+use crate::rules::RESTART_002;
 
 check! {
     /// A record that is written late, or in the wrong order, brings back what was undone: a volume that counts as attached again can

@@ -7,8 +7,8 @@ use csi_harness::prelude::*;
 use csi_nemesis::disruption::KILLED;
 use csi_nemesis::restart::driver;
 
-use super::rules::RESTART_001;
 use crate::facts::{Change, Facts, Objects};
+use crate::rules::RESTART_001;
 
 /// After this time, the time of day differs even for a driver that rounds it.
 const ANOTHER_SECOND: Duration = Duration::from_millis(2_100);

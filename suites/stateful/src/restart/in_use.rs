@@ -14,8 +14,8 @@ use csi_nemesis::restart::driver;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 
-use super::rules::RESTART_003;
 use super::unless_forgotten;
+use crate::rules::RESTART_003;
 
 /// The place that the workload has written.
 const PLACE: WriteLocation = WriteLocation::near(0);
