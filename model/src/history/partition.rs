@@ -122,6 +122,13 @@ impl Partitioner {
         Partitioner { profile: Arc::new(history.profile.clone()), makings, lives, parts }
     }
 
+    /// Returns true if a call names something that was deleted before. Then it would be rejected without other calls, too, and checks of
+    /// single calls judge the code.
+    fn is_about_the_deleted(&self, entry: &Entry) -> bool {
+        let is_gone = |id| self.lives.get(&id).is_some_and(|life| life.gone <= entry.span.invoked);
+        entry.call.ids().into_iter().any(is_gone)
+    }
+
     fn take(&mut self, history: &History, place: usize, entry: &Entry) {
         let context = CallContext {
             owner: Presence::No,
@@ -131,6 +138,7 @@ impl Partitioner {
             && leaves_open(*code)
             && !is_not_now(entry.call.method(), *code)
             && is_beside_another(history, place)
+            && !self.is_about_the_deleted(entry)
         {
             self.parts.remarks.push((subject.name(), says_nothing(&entry.call, *code)));
         }

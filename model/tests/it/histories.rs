@@ -349,6 +349,21 @@ fn internal_errors_under_load_are_remarked_on() {
 }
 
 #[test]
+fn an_internal_error_for_what_was_deleted_before_is_not_due_to_other_calls() {
+    let remarks = |deleted_at: u64| {
+        let report = check(&history(vec![
+            (1, 0, 10, create(v(1), wanted()).into(), made(facts(v(1)))),
+            (2, 15, deleted_at, delete(v(1)).into(), ok()),
+            (1, 30, 40, cut(s(1), v(1)).into(), no(Code::Internal)),
+            (2, 35, 45, look_up(v(2)).into(), no(Code::NotFound)),
+        ]));
+        report.remarks.len()
+    };
+    assert_eq!(remarks(20), 0);
+    assert_eq!(remarks(32), 1, "the deletion is one of the calls under way");
+}
+
+#[test]
 fn where_too_much_is_possible_nothing_is_said() {
     let mut calls = vec![(0, 0, 1, create(v(1), wanted()).into(), made(facts(v(1))))];
     for node in 0..100 {
