@@ -526,9 +526,7 @@ impl Target {
     /// The capabilities that exist in a version by which the driver is judged.
     pub(crate) fn known_of(&self, some: &[Capability]) -> impl Iterator<Item = Capability> {
         let judged = self.judged();
-        some.iter()
-            .copied()
-            .filter(move |one| judged.versions.iter().any(|version| one.versions().has(*version)))
+        some.iter().copied().filter(move |one| judged.has_any_of(one.versions()))
     }
 
     /// The versions of the protocol by which the driver is judged, as far as they are known by now.

@@ -187,6 +187,11 @@ impl Judged {
         self.versions.contains(&version)
     }
 
+    /// Returns true if any of these versions is one that the driver is judged by.
+    pub fn has_any_of(&self, versions: Versions) -> bool {
+        self.versions.iter().any(|version| versions.has(*version))
+    }
+
     /// The versions in words: `1.12`, or `1.12 and 1.13`.
     pub fn name(&self) -> String {
         self.versions.iter().map(Version::to_string).collect::<Vec<_>>().join(" and ")

@@ -173,10 +173,11 @@ check! {
     }
     async |cx| {
         let asked = ask_for_a_snapshot(cx).await;
-        if cx.target().capabilities().has(Capability::SnapshotAccessibilityConstraints) {
+        let rule = &req::MSG_SNAPSHOT_020;
+        let has_rule = cx.target().judged().has_any_of(rule.versions);
+        if cx.target().capabilities().has(Capability::SnapshotAccessibilityConstraints) || !has_rule {
             return asked;
         }
-        let rule = &req::MSG_SNAPSHOT_020;
         let message = "it is set, although SNAPSHOT_ACCESSIBILITY_CONSTRAINTS is not advertised";
         report(asked, rule, &cx.target().breaches(rule), message, "the capability, or no topology")
     }

@@ -4,6 +4,8 @@
 use std::sync::{Arc, OnceLock};
 
 use csi_harness::checks::check::Runs;
+use csi_harness::config::Config;
+use csi_harness::protocol::version::CsiVersion;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::is_of_preview;
 use csi_mock_driver::Defect;
@@ -22,6 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test("healthy/all-pass", move || all_pass(played(&a)?)),
         Trial::test("healthy/all-call-what-they-speak-of", move || all_call(played(&b)?)),
         Trial::test("healthy/preview-passes", preview_passes),
+        Trial::test("healthy/none-is-accused-by-another-version", none_is_accused_by_another_version),
         Trial::test("healthy/few-volumes-on-a-node", all_find_room),
         Trial::test("healthy/empty-ids-come-last", empty_ids_come_last),
         Trial::test("healthy/little-space-is-no-limit-on-a-volume", little_space_is_no_limit),
@@ -70,6 +73,18 @@ fn preview_passes() -> Result<(), Failed> {
     } else {
         Err(Failed::from(format!("{:#?}\n{:#?}", skipped.by_label(), passed.by_label())))
     }
+}
+
+/// Checks that a driver with everything of all versions is right whichever of them it is judged by.
+fn none_is_accused_by_another_version() -> Result<(), Failed> {
+    for version in [CsiVersion::V1_12, CsiVersion::V1_13, CsiVersion::V1_14Preview] {
+        let config = Config { csi_version: version, ..everything_set() };
+        let accusations = bench::play(JOBS, everything_on(), config)?.accusations();
+        if !accusations.is_empty() {
+            return Err(Failed::from(format!("{version:?}: {}", accusations.join("\n"))));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that concurrent checks do not fill a node with space for fewer volumes than there are checks.
