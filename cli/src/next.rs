@@ -8,8 +8,8 @@ use crate::repeat::Repeat;
 pub(crate) struct Next {
     /// True if the built-in driver is tested, without a defect.
     pub(crate) is_first: bool,
-    /// The command, with the flags that another run of it shares.
-    pub(crate) again: String,
+    /// The command, with the flags that another run of it shares; `None` if it cannot be restricted to what failed.
+    pub(crate) again: Option<String>,
     /// The first JSON report, as a shell takes it.
     pub(crate) report: Option<String>,
 }
@@ -29,10 +29,10 @@ impl Next {
                 "csi-sanity init --endpoint unix:///path/of/csi.sock   # tries your driver, and writes its configuration"
                     .to_owned(),
             ),
-            (Verdict::Deviates, Some(report)) if failures > 0 => Some(format!(
+            (Verdict::Deviates, Some(report)) if failures > 0 => again.as_ref().map(|again| format!(
                 "{again} --only-failed {report}   # after a fix; to accept the failures for now: csi-sanity baseline {report}"
             )),
-            (Verdict::Deviates, None) if failures > 0 => Some(format!(
+            (Verdict::Deviates, None) if failures > 0 => again.as_ref().map(|again| format!(
                 "{again} --report json=report.json   # then --only-failed report.json repeats the failed checks"
             )),
             (Verdict::ListOutOfDate, Some(report)) => Some(format!(
@@ -54,7 +54,11 @@ mod tests {
     use super::*;
 
     fn next(is_first: bool, report: Option<&str>) -> Next {
-        Next { is_first, again: "csi-sanity run --endpoint /s".to_owned(), report: report.map(str::to_owned) }
+        Next {
+            is_first,
+            again: Some("csi-sanity run --endpoint /s".to_owned()),
+            report: report.map(str::to_owned),
+        }
     }
 
     #[test]
@@ -72,6 +76,14 @@ mod tests {
         assert!(line.contains("csi-sanity baseline r.json"), "{line}");
         let line = next(false, None).line(&summary).unwrap();
         assert!(line.starts_with("csi-sanity run --endpoint /s --report json=report.json "), "{line}");
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_restricted_to_failures_is_not_given() {
+        let summary = Summary { counts: Counts { failed: 1, ..Counts::default() }, ..Summary::default() };
+        let next = |report| Next { again: None, ..next(false, report) };
+        assert_eq!(next(None).line(&summary), None);
+        assert_eq!(next(Some("r.json")).line(&summary), None);
     }
 
     #[test]

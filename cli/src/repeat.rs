@@ -95,6 +95,8 @@ pub(crate) struct Repeat {
     settings: Vec<String>,
     /// The arguments without a flag: a stored case, or reports.
     case: Option<String>,
+    /// True if the command can be restricted to what failed.
+    has_only_failed: bool,
 }
 
 impl Repeat {
@@ -119,8 +121,9 @@ impl Repeat {
             let undoing = command.find_subcommand(if name == "e2e" { "e2e" } else { "run" });
             undoing.is_some_and(|run| run.get_arguments().any(|argument| argument.get_long() == Some(long)))
         };
-        let arguments = command.find_subcommand(name).into_iter().flat_map(|run| run.get_arguments());
-        for argument in arguments {
+        let arguments = || command.find_subcommand(name).into_iter().flat_map(|run| run.get_arguments());
+        let has_only_failed = arguments().any(|argument| argument.get_id() == "only_failed");
+        for argument in arguments() {
             let id = argument.get_id().as_str();
             // A group is no argument; asking for one would be a mistake of ours.
             let source = matches.try_contains_id(id).ok().and_then(|_| matches.value_source(id));
@@ -150,7 +153,7 @@ impl Repeat {
             }
             all.push_str(&text);
         }
-        Repeat { command: own, all, flags, flags_of_run, settings, case }
+        Repeat { command: own, all, flags, flags_of_run, settings, case, has_only_failed }
     }
 
     /// The command, and the flags that all shards of a run share.
@@ -164,9 +167,9 @@ impl Repeat {
         format!("csi-sanity {}{case}{}", self.command, self.all)
     }
 
-    /// The command that runs all checks again with the same driver and settings.
-    pub(crate) fn again(&self) -> String {
-        format!("csi-sanity {}{}", self.command, self.flags)
+    /// The command that runs all checks again with the same driver and settings; `None` if it has no `--only-failed`.
+    pub(crate) fn again(&self) -> Option<String> {
+        self.has_only_failed.then(|| format!("csi-sanity {}{}", self.command, self.flags))
     }
 
     /// The command that removes the objects that this one has left behind.
