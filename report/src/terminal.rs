@@ -31,11 +31,10 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
 
-/// Number of objects made by others meanwhile that are shown. Objects that the run left behind are always shown, so
-/// that they can be removed.
+/// Number of objects made by others meanwhile that are shown.
 const OTHERS_SHOWN_MAX: usize = 20;
-/// Number of objects shown that may have been left behind.
-const DOUBTFUL_SHOWN_MAX: usize = 100;
+/// Number of objects shown that were left behind, of those that may have been, and of the commands that remove them.
+const LEFT_SHOWN_MAX: usize = 50;
 
 /// Checks that failed and are listed in the end.
 const FAILED_SHOWN_MAX: usize = 100;
@@ -452,22 +451,16 @@ fn write_line(
 /// Writes what stayed behind, what may have, and how to remove it. Objects that others made meanwhile are only
 /// mentioned.
 fn write_left_behind(out: &mut impl Write, summary: &Summary, columns: Option<usize>) -> io::Result<()> {
-    let is_not_below =
-        |leak: &&&Leak| !summary.left_behind.iter().any(|left| left.id.as_ref() == Some(&leak.id));
-    let (leaks, others): (Vec<_>, Vec<_>) = summary.leaks.iter().partition(|leak| leak.ours);
-    let (doubtful, left): (Vec<_>, Vec<_>) = summary.left_behind.iter().partition(|left| left.in_doubt);
-    let mut ours: Vec<String> = leaks.iter().filter(is_not_below).map(|leak| leak_line(leak)).collect();
-    ours.extend(left.into_iter().map(left_line));
-    let lists = [
-        (format!("{BAD}LEFT BEHIND{BAD:#} by this run"), ours, usize::MAX),
-        (
-            format!("{ODD}MAY BE LEFT BEHIND{ODD:#}"),
-            doubtful.into_iter().map(left_line).collect(),
-            DOUBTFUL_SHOWN_MAX,
-        ),
+    let (leaks, left) = summary.certainly_left();
+    let doubtful = summary.left_behind.iter().filter(|left| left.in_doubt);
+    let others = summary.leaks.iter().filter(|leak| !leak.ours);
+    let ours = leaks.into_iter().map(leak_line).chain(left.into_iter().map(left_line)).collect();
+    let lists: [(String, Vec<String>, usize); 3] = [
+        (format!("{BAD}LEFT BEHIND{BAD:#} by this run"), ours, LEFT_SHOWN_MAX),
+        (format!("{ODD}MAY BE LEFT BEHIND{ODD:#}"), doubtful.map(left_line).collect(), LEFT_SHOWN_MAX),
         (
             format!("{ODD}note{ODD:#}: new, but named in no reply to this run"),
-            others.iter().map(|leak| leak_line(leak)).collect(),
+            others.map(leak_line).collect(),
             OTHERS_SHOWN_MAX,
         ),
     ];
@@ -505,7 +498,7 @@ fn write_removal(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if !commands.is_empty() {
         writeln!(out, "to remove it")?;
     }
-    commands.iter().take(DOUBTFUL_SHOWN_MAX).try_for_each(|command| writeln!(out, "  {}", plain(command)))
+    commands.iter().take(LEFT_SHOWN_MAX).try_for_each(|command| writeln!(out, "  {}", plain(command)))
 }
 
 /// A line for each area: how many of the checks that ran did pass, and what that means.
@@ -607,9 +600,9 @@ fn write_summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         format!("{style}{text}{style:#}")
     };
     let mut parts: Vec<String> = numbers(summary).into_iter().map(painted).collect();
-    let (leaks, crashes) = (summary.own_leaks().count(), summary.crashes.len());
-    for (number, word) in [(leaks, "left behind"), (crashes, if crashes == 1 { "crash" } else { "crashes" })]
-    {
+    let (leaks, left) = summary.certainly_left();
+    let (left, crashes) = (leaks.len() + left.len(), summary.crashes.len());
+    for (number, word) in [(left, "left behind"), (crashes, if crashes == 1 { "crash" } else { "crashes" })] {
         if number > 0 {
             parts.push(format!("{BAD}{number} {word}{BAD:#}"));
         }

@@ -596,6 +596,13 @@ impl Summary {
         }
     }
 
+    /// What the run has certainly left behind: leaks, and objects that could not be undone. An object that is both is one of the latter.
+    pub fn certainly_left(&self) -> (Vec<&Leak>, Vec<&LeftBehind>) {
+        let left: Vec<&LeftBehind> = self.left_behind.iter().filter(|left| !left.in_doubt).collect();
+        let is_listed = |leak: &Leak| self.left_behind.iter().any(|left| left.id.as_ref() == Some(&leak.id));
+        (self.own_leaks().filter(|leak| !is_listed(leak)).collect(), left)
+    }
+
     /// Leaks that this run is to blame the driver for.
     pub fn own_leaks(&self) -> impl Iterator<Item = &Leak> {
         self.leaks.iter().filter(|leak| leak.ours)
@@ -644,6 +651,27 @@ mod tests {
         );
         assert_eq!(summary.counts.same_fault, Again { failed: 1, warned: 1, known_failures: 1 });
         assert_eq!(summary.checks(), 8, "and each check is counted");
+    }
+
+    #[test]
+    fn what_is_left_behind_counts_once() {
+        let leak = |id: &str, ours| Leak { kind: "volume".to_owned(), id: id.to_owned(), ours, check: None };
+        let left = |id: &str, in_doubt| LeftBehind {
+            what: format!("volume {id}"),
+            id: Some(id.to_owned()),
+            check: None,
+            why: "DeleteVolume answered INTERNAL".to_owned(),
+            in_doubt,
+            remove: None,
+        };
+        let summary = Summary {
+            leaks: vec![leak("a", true), leak("b", true), leak("of-others", false)],
+            left_behind: vec![left("b", false), left("c", false), left("d", true)],
+            ..Summary::default()
+        };
+        let (leaks, left) = summary.certainly_left();
+        assert_eq!(leaks, [&summary.leaks[0]]);
+        assert_eq!(left, [&summary.left_behind[0], &summary.left_behind[1]]);
     }
 
     #[test]
