@@ -167,7 +167,8 @@ impl Script {
             true => of_calls(check),
             false => of_reproduction(&check.reproduction),
         };
-        if let Some(fault) = &check.injected {
+        // A reproduction has the fault in its place.
+        if let Some(fault) = check.injected.as_ref().filter(|_| check.reproduction.is_empty()) {
             let at = steps.iter().position(is_accused).unwrap_or(0);
             steps.insert(at, Step::ByHand(format!("make this fault happen in the next call: {fault}")));
         }

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use csi_proto::lock::Mutex;
 use csi_proto::reflect::prost_reflect::{DynamicMessage, ReflectMessage as _};
-use csi_proto::{Endpoint, Rpc, redact, reflect};
+use csi_proto::{Endpoint, Rpc, code_name, redact, reflect};
 use prost::Message as _;
 use serde_json::Value;
+use tonic::Code;
 
 use crate::client::answer::{Answer, NoAnswer, Received};
 use crate::client::spent::{Clock, TimeSpent};
-use crate::spec::verdict::{CutShort, Violation};
+use crate::spec::verdict::{CutShort, ReproductionStep, Violation};
 
 /// Calls kept for one check, encoded. A check that makes more loses some from the middle: the first ones made what the
 /// others speak of, and the last ones led to the verdict.
@@ -154,6 +155,17 @@ impl CallRecord {
     /// The response as JSON, or the status, or why there is none.
     pub fn outcome(&self) -> Answer<Value> {
         self.outcome.as_ref().map(Message::json)
+    }
+
+    /// The call as a step on the way to a violation.
+    pub fn reproduction(&self) -> ReproductionStep {
+        let (code, response) = match self.outcome() {
+            Answer::Ok(response) => (code_name(Code::Ok), response),
+            Answer::Refused(refused) => (code_name(refused.code), Value::Null),
+            Answer::Unknown(_) => ("no answer", Value::Null),
+        };
+        let (rpc, what) = (Some(self.rpc.method.to_owned()), self.rpc.to_string());
+        ReproductionStep { what, rpc, request: self.request(), code: code.to_owned(), response }
     }
 
     fn bytes(&self) -> usize {
@@ -320,6 +332,13 @@ impl CallLog {
         look: impl FnOnce(&CallRecord) -> T,
     ) -> Option<T> {
         self.lock().find(number).map(|call| look(call))
+    }
+
+    /// The last call that was sent, if it is kept.
+    pub(crate) fn last(&self) -> Option<CallRecord> {
+        let mut inner = self.lock();
+        let last = inner.sent.checked_sub(1)?;
+        inner.find(last).cloned()
     }
 
     /// Notes how and when a call ended.

@@ -28,7 +28,7 @@ use crate::resources::resource::Resource;
 use crate::resources::volumes::Lease;
 use crate::spec::faults::FaultKey;
 use crate::spec::requirements::req;
-use crate::spec::verdict::{Stop, Violation};
+use crate::spec::verdict::{ReproductionStep, Stop, Violation};
 use crate::text::encoding::fnv1a;
 use crate::text::shorten::named;
 
@@ -153,6 +153,11 @@ impl Cx {
     /// behind.
     pub fn give_up_unnamed(&self) {
         self.shared.ledger.give_up_unnamed(self.scope);
+    }
+
+    /// The last call of the check, as a step on the way to a violation; `None` before the first one.
+    pub fn last_call(&self) -> Option<ReproductionStep> {
+        self.session.log().last().map(|call| call.reproduction())
     }
 
     /// A context on another node: calls of the Node service and paths are that node's.

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::Stamp;
 use csi_harness::resources::workload::{self, WriteLocation, play};
+use csi_harness::spec::verdict::ReproductionStep;
+use csi_nemesis::fault::Fault;
 use csi_nemesis::step::Step;
 use csi_ops::operation::{Operation, Request, Response};
 use csi_ops::volume::TrackedVolume;
@@ -51,7 +53,9 @@ pub(crate) struct Life {
     /// The size that the workload saw first.
     first_bytes: Option<u64>,
     /// The calls and their answers, for people.
-    pub(crate) lines: Vec<String>,
+    lines: Vec<String>,
+    /// The calls and what was done beside them, for programs.
+    steps: Vec<ReproductionStep>,
     /// The last line of a call, and how often it came.
     noted: (String, u32),
     /// True once something has been broken in it.
@@ -79,6 +83,7 @@ impl Life {
             stamp: found::stamp("under-test"),
             first_bytes: None,
             lines: Vec::new(),
+            steps: Vec::new(),
             noted: Default::default(),
             has_failed: false,
         })
@@ -108,7 +113,39 @@ impl Life {
             Answer::Unknown(why) => why.to_string(),
         };
         self.note(format!("{} → {ended}", step.rpc()));
+        self.keep_call();
         Ok(answer)
+    }
+
+    /// Keeps the last call for programs. An equal call with an equal answer is not kept again.
+    fn keep_call(&mut self) {
+        let call = self.cx.last_call().filter(|call| self.steps.last() != Some(call));
+        self.steps.extend(call);
+    }
+
+    /// Notes that the caller has given up a call.
+    pub(crate) fn gave_up(&mut self, step: Step, waited: Duration) {
+        self.lines.push(format!("{} → given up by the caller after {} ms", step.rpc(), waited.as_millis()));
+        self.keep_call();
+    }
+
+    /// Notes the fault that the last call has met.
+    pub(crate) fn met(&mut self, fault: &Fault, described: &str) {
+        self.has_failed = true;
+        self.lines.push(format!("  fault: {described}"));
+        let broken = ReproductionStep::by_hand(format!("make this fault happen in the next call: {fault}"));
+        self.steps.insert(self.steps.len().saturating_sub(1), broken);
+    }
+
+    /// Notes what was done beside the calls, or happened.
+    pub(crate) fn happened(&mut self, what: &str) {
+        self.lines.push(what.to_owned());
+        self.steps.push(ReproductionStep::by_hand(what));
+    }
+
+    /// What has happened, for people and for programs.
+    pub(crate) fn story(&self) -> (Vec<String>, Vec<ReproductionStep>) {
+        (self.lines.clone(), self.steps.clone())
     }
 
     /// Adds a line for people. A line that equals the one before is counted with it.
@@ -289,7 +326,7 @@ impl Life {
             })?;
             self.is_written = true;
             self.first_bytes = self.size_bytes().await;
-            self.lines.push("a workload writes to the volume, and waits until that is durable".to_owned());
+            self.happened("a workload writes to the volume, and waits until that is durable");
             return Ok(());
         }
         if !self.is_written {

@@ -537,15 +537,13 @@ impl<'a> Trial<'a> {
         };
         if asked.is_none() {
             self.cx().let_go();
-            let waited_ms = begun.elapsed().as_millis();
-            life.lines.push(format!("{} → given up by the caller after {waited_ms} ms", step.rpc()));
+            life.gave_up(step, begun.elapsed());
         }
         if !injected.was_triggered() {
             injected.heal().await?;
             return Ok(Broke::Unmet { is_done: matches!(asked, Some(Answer::Ok(()))) });
         }
-        life.has_failed = true;
-        life.lines.push(format!("  fault: {}", self.injector.describe(fault)));
+        life.met(fault, &self.injector.describe(fault));
         let judged = self.judge(life, asked.as_ref()).await;
         let healed = injected.heal().await;
         // Also where something is wrong: the next trial would take the mounts of the other volume for new ones.
@@ -555,7 +553,7 @@ impl<'a> Trial<'a> {
         };
         judged?;
         healed?;
-        life.lines.push(self.healed().to_owned());
+        life.happened(self.healed());
         if traits.kills {
             self.bench.neighbour.is_known(self.happened()).await?;
         }
@@ -564,7 +562,7 @@ impl<'a> Trial<'a> {
         let is_started_to_see = is_answered && traits.may_forget && self.bench.may_kill;
         if is_started_to_see {
             kill_and_start(self.cx()).await?;
-            life.lines.push("the driver is killed and started again".to_owned());
+            life.happened("the driver is killed and started again");
         }
         let is_started = traits.kills || is_started_to_see;
         if is_started {
@@ -667,10 +665,10 @@ impl<'a> Trial<'a> {
         }
         let Some(status) = driver.end_of_process() else { return Ok(()) };
         let printed = driver.last_lines();
-        life.lines.push(format!("the process of the driver has ended: {status}"));
+        life.happened(&format!("the process of the driver has ended: {status}"));
         self.cx().expect_no_answer();
         if let Err(away) = self.cx().target().bring_back().await {
-            life.lines.push(format!("started again, it does not answer: {away}"));
+            life.happened(&format!("started again, it does not answer: {away}"));
         }
         Err(Violation::new("the driver ends when something that it needs fails")
             .of(&req::GEN_ERR_001)
@@ -786,8 +784,9 @@ impl<'a> Trial<'a> {
             true => violation.printed(self.cx().target().last_lines()),
             false => violation,
         };
-        let (fault, lines) = (fault.clone(), life.lines.clone());
-        self.lived.findings.push(Finding { fault, violation, lines, ends });
+        let (lines, steps) = life.story();
+        let violation = violation.reproduction(steps);
+        self.lived.findings.push(Finding { fault: fault.clone(), violation, lines, ends });
     }
 }
 

@@ -49,6 +49,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             trial("copies-that-never-can-be-staged".to_owned(), Box::new(copies_that_never_can_be_staged)),
             trial("an-error-that-ends-all-starts".to_owned(), Box::new(an_error_that_ends_all_starts)),
             trial("only-the-needed-faults-are-named".to_owned(), Box::new(only_the_needed_faults_are_named)),
+            trial("the-way-to-a-failure-is-short".to_owned(), Box::new(the_way_to_a_failure_is_short)),
             trial("a-wrong-request-is-made-once".to_owned(), Box::new(a_wrong_request_is_made_once)),
         ])
         .collect()
@@ -119,6 +120,20 @@ fn what_comes_again_is_confirmed() -> Result<(), Failed> {
         _ => {
             Err(Failed::from(format!("{:?}\n{}", plays(&run), run.stories_of("faults/commands").join("\n"))))
         }
+    }
+}
+
+/// A fault stands right before the call that meets it, after the calls of that life alone.
+fn the_way_to_a_failure_is_short() -> Result<(), Failed> {
+    let played = Played::Plain(Some(bench::mistake("plain/says-unknown")?));
+    let Some(run) = bench::play(played, &tries(&[MOUNT_FAILS]))? else { return Ok(()) };
+    let mut findings = run.reports.iter().flat_map(outcomes).filter_map(Outcome::finding);
+    let steps = findings.next().map(|one| one.violation.reproduction.to_vec()).unwrap_or_default();
+    let fault = steps.iter().position(|step| step.rpc.is_none() && step.what.contains(MOUNT_FAILS));
+    let met = fault.and_then(|at| steps.get(at + 1)).and_then(|step| step.rpc.as_deref());
+    match met {
+        Some("NodePublishVolume") if steps.len() < 20 => Ok(()),
+        _ => Err(Failed::from(format!("{steps:#?}"))),
     }
 }
 
