@@ -31,6 +31,10 @@ impl Cx {
         Box::pin(async move {
             let known = match self.target().driver_directory() {
                 Some(known) => known,
+                // Without the driver nothing can be found, and later checks may still find it.
+                None if self.target().driver().is_some_and(|driver| driver.end_of_process().is_some()) => {
+                    return None;
+                }
                 None => {
                     let find = async { Ok(Found(find(self).await.unwrap_or_default())) };
                     self.learn(find).await.ok()?.0.clone()?

@@ -61,8 +61,10 @@ check! {
         let [stays, goes] = users;
         let (mut stays, written) = stays.fall_silent(BEFORE).await?;
         let (mut goes, written_by_other) = goes.fall_silent(BEFORE).await?;
+        // It is found by making volumes, which needs the driver.
+        let directory = cx.driver_directory().await;
         KILLED.inject(cx).await?;
-        let outcome = take_away(cx, &volumes, &paths).await;
+        let outcome = take_away(cx, &volumes, &paths, directory.as_deref());
         KILLED.heal(cx).await?;
         let is_all = outcome?;
         unless_forgotten(driver(cx)?, again(cx, &mut stays).await)?;
@@ -80,18 +82,26 @@ check! {
 
 /// Takes away what a reboot takes from the volumes of a node whose driver has ended: mounts, loop devices, and files in memory that name them.
 /// Returns true if a true reboot would take nothing else.
-async fn take_away(cx: &Cx, volumes: &[TrackedVolume; 2], paths: &[&str]) -> CheckResult<bool> {
+fn take_away(
+    cx: &Cx,
+    volumes: &[TrackedVolume; 2],
+    paths: &[&str],
+    directory: Option<&Path>,
+) -> CheckResult<bool> {
     let mounted = paths.iter().flat_map(|path| mounts::at(Path::new(path)));
     let devices: BTreeSet<String> = mounted.filter_map(|mount| loop_device(&mount)).collect();
     let unmounted = cx.unmount_below(paths.iter().copied())?;
     cx.happened(format!("{unmounted} mounts of the two volumes are taken away, as by a reboot"));
     // Loop devices and records of others stay: what is the driver's is known by its directory.
-    let Some(directory) = cx.driver_directory().await else { return Ok(false) };
+    let Some(directory) = directory else {
+        cx.note("lost data only warns: it is unknown where the driver keeps its files, so a reboot may take away more than this check did; --state-dir names the directory");
+        return Ok(false);
+    };
     let used = mounts::table();
     let is_free = |device: &str| devices.contains(device) && used.iter().all(|mount| mount.source != device);
     let failed = |error| Stop::broken(format!("failed to detach a loop device: {error}"));
-    let detached = detach_loops(&directory, is_free).map_err(failed)?;
-    if mounts::is_in_memory(&directory) {
+    let detached = detach_loops(directory, is_free).map_err(failed)?;
+    if mounts::is_in_memory(directory) {
         return Ok(false);
     }
     let deleted = volumes.each_ref().map(|volume| delete_records_in_memory(&volume.volume.id));
