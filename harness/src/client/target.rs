@@ -60,6 +60,8 @@ pub struct Target {
     /// Capabilities that the driver advertises although the versions that it is judged by do not have them.
     hidden: BTreeSet<Capability>,
     services: BTreeSet<Service>,
+    /// Services that did not report their capabilities, and the reasons.
+    unreported: BTreeMap<Service, String>,
     remarks: Vec<String>,
     pub(crate) names: Names,
     /// The sizes that the driver demands if it rejects the first size that volumes are made with.
@@ -335,8 +337,16 @@ impl Target {
             let info = found.identity().await?;
             found.services().await?;
             let ids = found.nodes(&info).await?;
-            let Interview { capabilities, hidden, services, mut remarks, response_rules, patience, .. } =
-                found;
+            let Interview {
+                capabilities,
+                hidden,
+                services,
+                unreported,
+                mut remarks,
+                response_rules,
+                patience,
+                ..
+            } = found;
             let logbook = match config.logbook.then(|| {
                 Logbook::begin(RunOf::new(
                     &config,
@@ -366,6 +376,7 @@ impl Target {
                 capabilities,
                 hidden,
                 services,
+                unreported,
                 remarks,
                 response_rules,
                 patience,
@@ -393,6 +404,7 @@ impl Target {
             capabilities: Capabilities::default(),
             hidden: BTreeSet::new(),
             services: BTreeSet::new(),
+            unreported: BTreeMap::new(),
             remarks: Vec::new(),
             names: Names::new(&config.name_prefix, config.name_length_max),
             grown_bytes: Default::default(),
@@ -537,6 +549,11 @@ impl Target {
             .filter_map(|one| Some((one.versions().sign()?, format!("it advertises {one}"))));
         let signs: Vec<_> = advertised.chain(self.response_rules.signs()).collect();
         Judged::by(self.config.csi_version, &signs)
+    }
+
+    /// The reason why it is unknown which capabilities a service has, if it did not report them.
+    pub(crate) fn unreported(&self, service: Service) -> Option<&str> {
+        self.unreported.get(&service).map(String::as_str)
     }
 
     /// Returns true if an endpoint serves the service.

@@ -20,6 +20,8 @@ pub(crate) enum Found {
     Larger(i64),
     /// The driver calls each request invalid.
     Invalid(Refused),
+    /// A request failed for another reason than its size. The first step is used, and the checks report what is wrong if it fails again.
+    Failed(Refused),
 }
 
 /// Makes volumes until the driver takes the size of one.
@@ -40,7 +42,8 @@ pub(crate) async fn find(cx: &Cx, first_bytes: i64) -> Found {
             Answer::Refused(refused) if refused.code == Code::InvalidArgument => {
                 invalid = Some(refused.clone())
             }
-            Answer::Refused(_) | Answer::Unknown(_) => return Found::First,
+            Answer::Refused(refused) => return Found::Failed(refused.clone()),
+            Answer::Unknown(_) => return Found::First,
         }
     }
     invalid.map_or(Found::First, Found::Invalid)

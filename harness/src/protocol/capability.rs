@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use csi_proto::Service;
 use csi_proto::v1::{
     controller_service_capability::rpc::Type as ControllerType,
     group_controller_service_capability::rpc::Type as GroupType,
@@ -37,6 +38,11 @@ macro_rules! capabilities {
             pub fn name(self) -> &'static str {
                 match self { $($(Capability::$variant => $name,)+)+ }
             }
+
+            /// The service whose call for capabilities reports it.
+            pub fn reported_by(self) -> Service {
+                match self { $($(Capability::$variant => sets::$set::SERVICE,)+)+ }
+            }
         }
 
         $(impl From<sets::$set> for Option<Capability> {
@@ -52,11 +58,18 @@ macro_rules! capabilities {
 
 /// Enum numbers as they came over the wire, with a type for each set of numbers.
 pub(crate) mod sets {
-    pub(crate) struct Plugin(pub(crate) i32);
-    pub(crate) struct Expansion(pub(crate) i32);
-    pub(crate) struct Controller(pub(crate) i32);
-    pub(crate) struct Group(pub(crate) i32);
-    pub(crate) struct Node(pub(crate) i32);
+    use csi_proto::Service;
+
+    macro_rules! sets {
+        ($($set:ident of $service:ident),+) => {
+            $(pub(crate) struct $set(pub(crate) i32);
+
+            impl $set {
+                pub(crate) const SERVICE: Service = Service::$service;
+            })+
+        };
+    }
+    sets!(Plugin of Identity, Expansion of Identity, Controller of Controller, Group of GroupController, Node of Node);
 }
 
 /// Calls a macro with every capability: its name here, that of the [need](crate::spec::need) for it, its name in the protocol, and its

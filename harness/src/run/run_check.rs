@@ -20,6 +20,7 @@ use crate::lifecycle::ledger::UNDOING;
 use crate::resources::machine;
 use crate::results::fault;
 use crate::results::outcome::{CheckReport, Halt, Outcome};
+use crate::spec::need::Need;
 use crate::spec::verdict::{CheckResult, Stop};
 use crate::verdict::precondition::Preconditions;
 use crate::verdict::{Evidence, Judge};
@@ -123,9 +124,10 @@ async fn run_and_undo(
     let cx = Cx::new(session, planned.access, planned.number, rules.seed);
     let ends = target.driver().map(Driver::ends);
 
-    let ended = match unmet(&planned, &target) {
-        Some(reason) => Err(Stop::Skip(reason)),
-        None => tokio::select! {
+    let ended = match (undecided(&planned, &target), unmet(&planned, &target)) {
+        (Some(reason), _) => Err(Stop::Broken(reason)),
+        (None, Some(reason)) => Err(Stop::Skip(reason)),
+        (None, None) => tokio::select! {
             ended = judged(&planned, &cx, check_limit, &rules) => ended,
             () = raised(&mut stop) => Err(Stop::skip("interrupted")),
         },
@@ -202,6 +204,13 @@ pub(crate) async fn raised(stop: &mut watch::Receiver<Halt>) {
         // The sender is gone, so the signal never comes.
         std::future::pending::<()>().await;
     }
+}
+
+/// The reason why it is unknown whether a check applies to the driver: a service did not report its capabilities.
+fn undecided(planned: &Planned, target: &Target) -> Option<String> {
+    let decides = |need: &&Need| !matches!(need, Need::Serves(service) if target.serves(*service));
+    let services = planned.check.needs.iter().filter(decides).flat_map(Need::services);
+    services.into_iter().find_map(|service| target.unreported(service)).map(str::to_owned)
 }
 
 /// The reason why a check does not apply to the driver, by facts that were known before the run.

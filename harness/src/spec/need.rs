@@ -40,6 +40,22 @@ impl Need {
         matches!(self, Need::Volume | Need::Has(Capability::CreateDeleteVolume))
     }
 
+    /// The services whose capabilities decide whether the need is met.
+    pub(crate) fn services(&self) -> Vec<Service> {
+        match self {
+            Need::Has(one) | Need::Lacks(one) => vec![one.reported_by()],
+            Need::AnyOf(some) | Need::LacksOneOf(some) => some.iter().map(|one| one.reported_by()).collect(),
+            Need::Serves(service) => vec![*service],
+            Need::Volume => vec![Service::Controller],
+            Need::Access(_)
+            | Need::Configured(_)
+            | Need::Root
+            | Need::TwoNodes
+            | Need::Destructive
+            | Need::Restarts => Vec::new(),
+        }
+    }
+
     /// The need as `list` prints it.
     pub fn describe(&self) -> String {
         match self {

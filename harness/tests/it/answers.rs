@@ -211,6 +211,41 @@ async fn why_a_driver_has_no_name_is_reported() {
 }
 
 check! {
+    /// Needs the Node service.
+    ON_A_NODE {
+        id: "answers/on-a-node",
+        title: "needs the Node service",
+        spec: [req::NODE_CAPS_001],
+        needs: [NODE],
+        refuted_by: ["none"],
+    }
+    async |_cx| { Ok(()) }
+}
+
+#[tokio::test]
+async fn a_service_that_fails_once_is_tested() {
+    let mut mock = csi_mock_driver::Config::default();
+    mock.fail.insert("NodeGetCapabilities".parse().unwrap(), "INTERNAL:1".parse().unwrap());
+    let bench = Bench::start(mock, config()).await;
+    let [remark] = bench.target.remarks() else { panic!("{:?}", bench.target.remarks()) };
+    assert!(
+        remark
+            .contains("NodeGetCapabilities was rejected at first, and not when it was made again: INTERNAL")
+    );
+    assert_eq!(bench.run(&[&ON_A_NODE]).await.outcome(&ON_A_NODE), &Outcome::Passed);
+}
+
+#[tokio::test]
+async fn checks_of_a_service_with_unknown_capabilities_are_inconclusive() {
+    let mut mock = csi_mock_driver::Config::default();
+    mock.fail.insert("NodeGetCapabilities".parse().unwrap(), "INTERNAL:1000".parse().unwrap());
+    let ran = Bench::start(mock, config()).await.run(&[&ON_A_NODE, &ONE_VOLUME]).await;
+    let Outcome::Broken(why) = ran.outcome(&ON_A_NODE) else { panic!("{:?}", ran.outcome(&ON_A_NODE)) };
+    assert!(why.starts_with("NodeGetCapabilities was rejected: INTERNAL"), "{why}");
+    assert_eq!(ran.outcome(&ONE_VOLUME), &Outcome::Passed, "its service has reported its capabilities");
+}
+
+check! {
     /// Waits for what comes with the fifth look.
     FIFTH_LOOK {
         id: "answers/fifth-look",

@@ -74,3 +74,13 @@ async fn what_the_user_names_stays() {
     let limits = Config { size_min_bytes: Some(2 << 30), ..Config::default() };
     assert_eq!(found(1, limits, &MAKES).await, (2 << 30, 4 << 30));
 }
+
+#[tokio::test]
+async fn a_first_volume_that_fails_is_reported() {
+    let mut mock = csi_mock_driver::Config::default();
+    mock.fail.insert("CreateVolume".parse().unwrap(), "INTERNAL:1".parse().unwrap());
+    let ran = Bench::start(mock, Config::default()).await.run(&[&MAKES]).await;
+    assert_eq!(ran.summary.counts.passed, 1);
+    let is_reported = |remark: &String| remark.contains("CreateVolume rejected a plain request: INTERNAL");
+    assert!(ran.remarks.iter().any(is_reported), "{:?}", ran.remarks);
+}

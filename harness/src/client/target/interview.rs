@@ -1,6 +1,6 @@
 //! The questions asked before the first check.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use csi_proto::{Call, Service, UnaryCall, code_name, v1};
 use tonic::Code;
@@ -18,6 +18,8 @@ use crate::protocol::version::Version;
 
 /// Times that a question is asked again while the driver says "not now".
 const TRIES_MAX: u32 = 5;
+/// Times that a question is asked again after any other failure.
+const FAILED_TRIES_MAX: u32 = 2;
 
 /// The first calls to a driver, and their answers.
 pub(super) struct Interview<'a> {
@@ -27,6 +29,8 @@ pub(super) struct Interview<'a> {
     pub(super) capabilities: Capabilities,
     pub(super) hidden: BTreeSet<Capability>,
     pub(super) services: BTreeSet<Service>,
+    /// Services that did not report their capabilities, and the reasons.
+    pub(super) unreported: BTreeMap<Service, String>,
     pub(super) remarks: Vec<String>,
     pub(super) response_rules: ResponseRules,
     pub(super) patience: Patience,
@@ -42,6 +46,7 @@ impl<'a> Interview<'a> {
             capabilities: Capabilities::default(),
             hidden: BTreeSet::new(),
             services: BTreeSet::from([Service::Identity]),
+            unreported: BTreeMap::new(),
             remarks: Vec::new(),
             response_rules: ResponseRules::new(config),
             patience: Patience::default(),
@@ -50,11 +55,12 @@ impl<'a> Interview<'a> {
 
     /// Calls GetPluginInfo of the first node, and GetPluginCapabilities of it and of Controller services elsewhere.
     pub(super) async fn identity(&mut self) -> Result<v1::GetPluginInfoResponse, TargetError> {
-        let info = self.ask(&self.nodes[0], v1::GetPluginInfoRequest {}).await?.unwrap_or_else(|refused| {
+        let nodes = self.nodes;
+        let info = self.ask(&nodes[0], v1::GetPluginInfoRequest {}).await?.unwrap_or_else(|refused| {
             self.remarks.push(format!("GetPluginInfo failed, so the driver has no name here: {refused}"));
             v1::GetPluginInfoResponse::default()
         });
-        for peer in self.nodes.iter().take(1).chain(self.controller) {
+        for peer in nodes.iter().take(1).chain(self.controller) {
             self.plugin_capabilities(peer).await?;
         }
         Ok(info)
@@ -62,8 +68,10 @@ impl<'a> Interview<'a> {
 
     async fn plugin_capabilities(&mut self, peer: &Peer) -> Result<(), TargetError> {
         use v1::plugin_capability::Type;
-        let answer = self.ask(peer, v1::GetPluginCapabilitiesRequest {}).await?;
-        for capability in answer.unwrap_or_default().capabilities {
+        let Some(answer) = self.report(peer, v1::GetPluginCapabilitiesRequest {}).await? else {
+            return Ok(());
+        };
+        for capability in answer.capabilities {
             match capability.r#type {
                 Some(Type::Service(service)) => {
                     self.capabilities.add("plugin service", service.r#type, sets::Plugin(service.r#type));
@@ -84,22 +92,23 @@ impl<'a> Interview<'a> {
     pub(super) async fn services(&mut self) -> Result<(), TargetError> {
         use v1::{controller_service_capability as c, group_controller_service_capability as g};
 
-        let controller = self.controller.unwrap_or(&self.nodes[0]);
-        if let Ok(answer) = self.ask(controller, v1::ControllerGetCapabilitiesRequest {}).await? {
+        let node = &self.nodes[0];
+        let controller = self.controller.unwrap_or(node);
+        if let Some(answer) = self.report(controller, v1::ControllerGetCapabilitiesRequest {}).await? {
             self.services.insert(Service::Controller);
             for capability in answer.capabilities {
                 let Some(c::Type::Rpc(rpc)) = capability.r#type else { continue };
                 self.capabilities.add("controller", rpc.r#type, sets::Controller(rpc.r#type));
             }
         }
-        if let Ok(answer) = self.ask(controller, v1::GroupControllerGetCapabilitiesRequest {}).await? {
+        if let Some(answer) = self.report(controller, v1::GroupControllerGetCapabilitiesRequest {}).await? {
             self.services.insert(Service::GroupController);
             for capability in answer.capabilities {
                 let Some(g::Type::Rpc(rpc)) = capability.r#type else { continue };
                 self.capabilities.add("group controller", rpc.r#type, sets::Group(rpc.r#type));
             }
         }
-        if let Ok(answer) = self.ask(&self.nodes[0], v1::NodeGetCapabilitiesRequest {}).await? {
+        if let Some(answer) = self.report(node, v1::NodeGetCapabilitiesRequest {}).await? {
             self.services.insert(Service::Node);
             add_node_capabilities(&mut self.capabilities, answer);
         }
@@ -141,7 +150,7 @@ impl<'a> Interview<'a> {
         Ok(ids)
     }
 
-    async fn node_capabilities(&self, peer: &Peer) -> Result<Option<Capabilities>, TargetError> {
+    async fn node_capabilities(&mut self, peer: &Peer) -> Result<Option<Capabilities>, TargetError> {
         let answer = self.ask(peer, v1::NodeGetCapabilitiesRequest {}).await?;
         Ok(answer.ok().map(|answer| {
             let mut capabilities = Capabilities::default();
@@ -150,7 +159,7 @@ impl<'a> Interview<'a> {
         }))
     }
 
-    async fn node_id(&self, peer: &Peer) -> Result<Option<String>, TargetError> {
+    async fn node_id(&mut self, peer: &Peer) -> Result<Option<String>, TargetError> {
         let answer = self.ask(peer, v1::NodeGetInfoRequest::default()).await?;
         Ok(answer.ok().map(|info| info.node_id).filter(|id| !id.is_empty()))
     }
@@ -190,14 +199,32 @@ impl<'a> Interview<'a> {
         }
     }
 
-    /// The answer, or `None` if the driver refused.
-    async fn ask<Q>(&self, peer: &Peer, request: Q) -> Result<Result<Q::Response, Refused>, TargetError>
+    /// The answer of a service that reports its capabilities. A service that does not exist answers UNIMPLEMENTED; of one that answers with
+    /// another error it is unknown what it has.
+    async fn report<Q>(&mut self, peer: &Peer, request: Q) -> Result<Option<Q::Response>, TargetError>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        let rpc = <Q as Call>::RPC;
+        let answer = self.ask(peer, request).await?;
+        if let Err(refused) = &answer
+            && refused.code != Code::Unimplemented
+        {
+            self.unreported.insert(rpc.service, format!("{rpc} was rejected: {refused}"));
+        }
+        Ok(answer.ok())
+    }
+
+    /// The answer, or the error with which the driver refused it. A failure that does not come again is news.
+    async fn ask<Q>(&mut self, peer: &Peer, request: Q) -> Result<Result<Q::Response, Refused>, TargetError>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
         let rpc = <Q as Call>::RPC;
         let mut pauses = Pauses::default();
+        let mut failed: Option<Refused> = None;
         let answer = loop {
             let ask = Exchange {
                 transport: peer.transport.clone(),
@@ -214,9 +241,19 @@ impl<'a> Interview<'a> {
                 {
                     pauses.pause().await;
                 }
+                Answer::Refused(refused)
+                    if refused.code != Code::Unimplemented && pauses.taken < FAILED_TRIES_MAX =>
+                {
+                    pauses.pause().await;
+                    failed.get_or_insert(refused);
+                }
                 answer => break answer,
             }
         };
+        if let (Some(refused), Answer::Ok(_)) = (&failed, &answer) {
+            self.remarks
+                .push(format!("{rpc} was rejected at first, and not when it was made again: {refused}"));
+        }
         let problem = match answer {
             Answer::Ok(received) => return Ok(Ok(call::message(&received))),
             // Internal and Unknown are what tonic makes of an answer that is not gRPC.

@@ -75,6 +75,9 @@ impl Runner<'_> {
                 let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
                 format!("CreateVolume rejects a plain request: {refused}; {why}")
             }
+            Found::Failed(refused) => {
+                format!("before the first check, CreateVolume rejected a plain request: {refused}")
+            }
         };
         self.dispatcher.emit(&Event::Remark(&remark));
     }
