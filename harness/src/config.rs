@@ -369,22 +369,48 @@ pub fn read_yaml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Confi
 pub fn parse_yaml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
     // No excerpt of the file with an error: the lines around it may hold secrets.
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| ConfigError::Parse {
-        path: path.to_owned(),
-        problem: with_suggestion(&error.to_string()),
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let line = error.location().and_then(|place| usize::try_from(place.line()).ok());
+        let key = line.and_then(|line| key_of(text.lines().nth(line.checked_sub(1)?)?));
+        ConfigError::Parse { path: path.to_owned(), problem: explained(&error.to_string(), key) }
     })
 }
 
-/// The error with the known keys that an unknown one resembles, instead of all of them.
-fn with_suggestion(problem: &str) -> String {
-    let parts = || {
+/// The key at the beginning of a line, with or without the dash of a list before it.
+fn key_of(line: &str) -> Option<&str> {
+    let (key, _) = line.trim_start_matches([' ', '-']).split_once(':')?;
+    let is_key =
+        !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    is_key.then_some(key)
+}
+
+/// The error with the key that it is about, and in words that are not those of the parser. For an unknown key it has those that resemble it,
+/// instead of all of them.
+fn explained(problem: &str, key: Option<&str>) -> String {
+    let unknown = || {
         let (unknown, rest) = problem.split_once(", expected one of ")?;
         let (names, place) = rest.rsplit_once(" at ")?;
         let wrong = unknown.split('`').nth(1)?;
-        let suggestion = did_you_mean(wrong, names.split(", "));
-        (!suggestion.is_empty()).then(|| format!("{unknown} at {place}{suggestion}"))
+        Some(match did_you_mean(wrong, names.split(", ")) {
+            suggestion if suggestion.is_empty() => format!("{unknown} at {place}; these are known: {names}"),
+            suggestion => format!("{unknown} at {place}{suggestion}"),
+        })
     };
-    parts().unwrap_or_else(|| problem.to_owned())
+    unknown().unwrap_or_else(|| {
+        let words = [
+            ("expected sequence start", "expected a list, such as [a, b]"),
+            ("expected mapping start", "expected a map, such as {a: b}"),
+            ("expected string scalar", "expected a string"),
+            ("invalid u64", "expected a number that is not negative"),
+        ];
+        let said = words.iter().find(|(theirs, _)| problem.starts_with(theirs));
+        let problem =
+            said.map_or_else(|| problem.to_owned(), |(theirs, ours)| problem.replacen(theirs, ours, 1));
+        match key {
+            Some(key) if !problem.contains(key) => format!("{key}: {problem}"),
+            _ => problem,
+        }
+    })
 }
 
 /// Why a configuration file cannot be used.
@@ -959,11 +985,14 @@ mod tests {
         let text =
             "unknown field `paramters`, expected one of endpoint, parameters, effort at line 2, column 1";
         assert_eq!(
-            with_suggestion(text),
+            explained(text, None),
             "unknown field `paramters` at line 2, column 1; did you mean parameters?"
         );
         let unlike = "unknown field `x`, expected one of endpoint, effort at line 2, column 1";
-        assert_eq!(with_suggestion(unlike), unlike, "all keys are listed where none is alike");
+        assert_eq!(
+            explained(unlike, None),
+            "unknown field `x` at line 2, column 1; these are known: endpoint, effort"
+        );
     }
 
     #[test]
@@ -977,6 +1006,21 @@ mod tests {
         let error = parse("endpoint: unix:///csi.sock\nparametres: {}\n").unwrap_err();
         assert!(error.contains("parametres") && error.contains("driver.yaml"), "{error}");
         assert!(error.contains('2'), "names the line: {error}");
+    }
+
+    #[test]
+    fn a_value_of_a_wrong_type_is_explained() {
+        for (text, problem) in [
+            ("access-types: mount", "access-types: expected a list, such as [a, b] at line 1, column 15"),
+            ("time-limits: 5", "time-limits: expected a map, such as {a: b} at line 1, column 14"),
+            (
+                "time-limits:\n  call-ms: abc",
+                "call-ms: expected a number that is not negative at line 2, column 12",
+            ),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.ends_with(problem), "{text}: {error}");
+        }
     }
 
     #[test]
