@@ -307,9 +307,10 @@ fn judged(script: &Script, number: usize) -> String {
         }
         Verdict::OtherResponse(response) => format!(
             "\t// The driver is wrong as long as it answers as before, but for ids and times.\n\
+             \tif err != nil {{\n\t\tt.Fatalf(\"the last call shows nothing, since it was rejected: %v\", err)\n\t}}\n\
              \tbefore, now := map[string]string{{}}, map[string]string{{}}\n\
              \tfor old, id := range ids {{\n\t\tbefore[old], now[id] = old, old\n\t}}\n\
-             \tif wrong := withoutIDs(plain([]byte({})), before); err == nil && reflect.DeepEqual(wrong, withoutIDs(plainMessage(response{number}), now)) {{\n\
+             \tif wrong := withoutIDs(plain([]byte({})), before); reflect.DeepEqual(wrong, withoutIDs(plainMessage(response{number}), now)) {{\n\
              \t\tt.Errorf(\"expected %s, got %v\", {expected}, response{number})\n\t}}\n",
             quoted(&response.to_string())
         ),
