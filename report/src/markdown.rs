@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use csi_harness::results::outcome::OutcomeKind;
+use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas;
@@ -62,6 +63,7 @@ fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     }
     write_statement(text, run)?;
     failures(text, run)?;
+    warnings(text, run)?;
     trouble(text, run)?;
     write_areas(text, run)?;
     writeln!(
@@ -118,6 +120,26 @@ fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
         0 => Ok(()),
         hidden => writeln!(text, "… and {}.\n", count(hidden, "more fault")),
     }
+}
+
+/// Lists the warnings, each with the reason why it is no failure.
+fn warnings(text: &mut String, run: &Run) -> std::fmt::Result {
+    let warnings = fault::each(run, OutcomeKind::Warned);
+    if warnings.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "<details><summary>{}</summary>\n", count(warnings.len(), "warning"))?;
+    for FaultGroup { first, others } in warnings.iter().take(FAULTS_IN_FULL_MAX) {
+        let rule = first.requirements.first().and_then(|id| Requirement::find(id));
+        let why = rule.and_then(Requirement::why_only_warned);
+        let why = why.map_or_else(String::new, |why| format!("; only a warning: {}", escaped(why)));
+        let checks = std::iter::once(&*first.id).chain(others.iter().copied()).collect::<Vec<_>>();
+        writeln!(text, "- {}: {}{why}", labels(&checks), escaped(&shortened(&first.message)))?;
+    }
+    if let Some(hidden @ 1..) = warnings.len().checked_sub(FAULTS_IN_FULL_MAX) {
+        writeln!(text, "- … and {}", count(hidden, "more warning"))?;
+    }
+    writeln!(text, "\n</details>\n")
 }
 
 /// Each fault once. What could not be judged comes last.
