@@ -172,6 +172,7 @@ impl Requirement {
         Some(match (self.level, self.basis) {
             (_, Basis::Derived) => "the specification implies it, and does not state it",
             (_, Basis::Analogy) => "the specification states it for another RPC, and not for this one",
+            (_, Basis::Own) => "csi-sanity recommends it, and the specification says nothing about it",
             (Level::May, _) => "the specification permits it, and does not demand it",
             _ => "the specification recommends it, and does not demand it",
         })
