@@ -106,12 +106,25 @@ impl ObservedWorkload {
         ObservedWorkload { file_system: Some(file_system), ..self }
     }
 
-    /// Thaws the file system of the volume if nothing else can be hurt by that. Returns a clause if it was frozen.
-    async fn thaw(&self) -> &'static str {
-        match &self.file_system {
-            Some(file_system) if file_system.thaw().await => ", since the file system is frozen",
-            _ => "",
+    /// Thaws the file system of the volume if nothing else can be hurt by that, because a call has returned and the workload still waits.
+    ///
+    /// # Errors
+    /// A violation if it was frozen.
+    async fn is_not_frozen(&self, call: &Call, waited: Duration) -> CheckResult {
+        let Some(file_system) = &self.file_system else { return Ok(()) };
+        if !file_system.thaw().await {
+            return Ok(());
         }
+        let spans = self.workload.log(|log| timeline(log, call.span(), None));
+        Err(Violation::new(format!("the file system of a volume stays frozen after {}", call.action.name))
+            .of(&IN_USE_001)
+            .expected("a file system that takes writes once the call has returned")
+            .actual(format!(
+                "the workload has waited for {}, until this check thawed the file system",
+                seconds(waited)
+            ))
+            .timeline(spans)
+            .into())
     }
 
     /// The workload.
@@ -174,13 +187,15 @@ impl ObservedWorkload {
         let held_us = self.still.lock().held_us(&record, judged_us);
         let took = Duration::from_micros(took_us.saturating_sub(held_us));
         call.action.rpcs.iter().for_each(|rpc| self.cx.writer_paused(*rpc, took));
-        let frozen = if is_met { "" } else { self.thaw().await };
+        if !is_met {
+            self.is_not_frozen(call, took).await?;
+        }
         let pause = |limit: Duration| {
             let end = if record.durable_us.is_some() { "" } else { ", and has not ended" };
             Violation::new(format!("a write of the workload is held up during {}", call.action.name))
                 .of(&IN_USE_002)
                 .expected(format!("a write that takes at most {}", seconds(limit)))
-                .actual(format!("write {} took {}{end}{frozen}", record.number, seconds(took)))
+                .actual(format!("write {} took {}{end}", record.number, seconds(took)))
                 .timeline(self.workload.log(|log| timeline(log, call.span(), None)))
         };
         if took > limit {
@@ -238,13 +253,15 @@ impl ObservedWorkload {
         if let Some(trouble) = self.trouble() {
             return Err(self.hurt(&call, &trouble));
         }
-        let frozen = if has_ended { "" } else { self.thaw().await };
+        if !has_ended {
+            self.is_not_frozen(&call, limit).await?;
+        }
         ensure!(
             has_ended,
             "a workload cannot end after {}", last.name;
             of: &IN_USE_002,
             expected: format!("a read of the volume that takes at most {}", seconds(limit)),
-            actual: format!("no answer of the volume{frozen}")
+            actual: "no answer of the volume"
         );
         if !self.workload.log(Log::has_ended) {
             return Err(Stop::broken("the workload has died"));

@@ -14,7 +14,7 @@ pub static IN_USE_001: Requirement = rule(
     "IN-USE-001",
     Level::Must,
     "a call about a volume in use, or about its copies, is made",
-    "the workload meets no error, and the volume keeps everything that was durable",
+    "the workload meets no error, its file system does not stay frozen, and the volume keeps everything that was durable",
 );
 
 /// The workload is not stopped for long.

@@ -43,7 +43,7 @@ fn a_frozen_file_system_is_thawed() -> Result<(), Failed> {
     };
     let text = played.stories_of(check).join("\n");
     let left: Vec<String> = played.left().collect();
-    match (text.contains(", and has not ended, since the file system is frozen"), left.as_slice()) {
+    match (text.contains("until this check thawed the file system"), left.as_slice()) {
         (true, []) => Ok(()),
         (false, _) => Err(Failed::from(format!("the freeze is not named:\n{text}"))),
         (true, left) => Err(Failed::from(left.join("\n"))),
