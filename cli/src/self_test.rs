@@ -245,8 +245,9 @@ fn write(mut out: impl Write, rows: &[Row]) -> io::Result<()> {
     }
     writeln!(
         out,
-        "{} checks: {} trials good, {} bad, {} skipped",
+        "{} {}: {} trials good, {} bad, {} skipped",
         rows.len(),
+        if rows.len() == 1 { "check" } else { "checks" },
         count(|trial| *trial == Trial::Good),
         count(|trial| matches!(trial, Trial::Bad(_))),
         count(|trial| matches!(trial, Trial::Skipped(_)))
@@ -285,7 +286,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let end = format!(
             "\n\nBAD: {0} with drops-it: does not find it\nfound in the second trial: {0} with late: does not find it\n\
-             1 checks: 2 trials good, 1 bad, 0 skipped\n",
+             1 check: 2 trials good, 1 bad, 0 skipped\n",
             check.id
         );
         assert!(text.ends_with(&end), "{text}");

@@ -427,10 +427,7 @@ async fn plain_life(cx: &Cx, injector: &mut dyn Injector) -> CheckResult<(Plan, 
     places.learn_paths(injector.paths());
     if !left_out.is_empty() {
         let names: Vec<&str> = left_out.iter().map(|step| step.id()).collect();
-        cx.note(format!(
-            "left out, since the driver cannot do it even without a fault: {}",
-            names.join(", ")
-        ));
+        cx.note(format!("left out, since it fails here even without a fault: {}", names.join(", ")));
     }
     Ok((plan, places))
 }

@@ -810,7 +810,7 @@ pub(crate) async fn plainly(life: &mut Life, step: Step, plan: &Plan) -> CheckRe
     match life.converge(step, life.converges_in(None)).await? {
         Ok(_) => {}
         Err(last) => {
-            return Err(Stop::broken(format!("needs {}, in which nothing is broken: {last}", step.rpc())));
+            return Err(Stop::broken(format!("{} fails without any fault: {last}", step.rpc())));
         }
     }
     without_fault(life.is_done(step, plan).await)

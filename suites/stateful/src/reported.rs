@@ -152,7 +152,7 @@ impl Reported {
     /// The first fault of others that was met, if there is nothing else to report.
     pub(crate) fn end(self) -> CheckResult {
         if self.undecided > 0 {
-            self.cx.note(format!("{} of {} objects are undecided", self.undecided, self.objects));
+            self.cx.note(format!("{} of {} objects were not judged to the end: faults or missing answers leave their states unknown", self.undecided, self.objects));
         }
         let (mut of_others, mut by_others) = (0_u32, Vec::new());
         for (fault, Again { breach, reported_by, times, .. }) in &self.again {

@@ -205,9 +205,9 @@ impl InUse {
 
     /// Stages and publishes once more, and looks for the data.
     async fn again(&self, cx: &Cx) -> CheckResult {
-        let stage = "stage again what was staged before it ended";
+        let stage = "stage a volume that was staged before the driver ended";
         self.call(cx, Operation::NodeStageVolume, stage, &req::NODE_STAGE_007).await?;
-        let publish = "publish again what was published before it ended";
+        let publish = "publish a volume that was published before the driver ended";
         self.call(cx, Operation::NodePublishVolume, publish, &req::NODE_PUBLISH_005).await?;
         if self.has_data { self.find_data().await } else { Ok(()) }
     }
@@ -245,10 +245,10 @@ impl InUse {
     /// Gives the volume back.
     async fn back(&self, cx: &Cx, [unpublish, unstage]: Rules) -> CheckResult {
         let TrackedVolume { target_path, staging_path, .. } = &self.volume;
-        let what = "unpublish what was published before it ended";
+        let what = "unpublish a volume that was published before the driver ended";
         self.call(cx, Operation::NodeUnpublishVolume, what, unpublish).await?;
         is_unmounted(cx, target_path, "NodeUnpublishVolume", &req::NODE_UNPUBLISH_002).await?;
-        let what = "unstage what was staged before it ended";
+        let what = "unstage a volume that was staged before the driver ended";
         self.call(cx, Operation::NodeUnstageVolume, what, unstage).await?;
         is_unmounted(cx, staging_path, "NodeUnstageVolume", &req::NODE_UNSTAGE_002).await
     }
