@@ -15,7 +15,8 @@ const COMMAND_BYTES_MAX: usize = 4096;
 pub(super) struct SeenCommand {
     /// It starts the driver on this machine, where it listened when it was seen.
     pub(super) here: String,
-    /// It starts a program of this name in the working directory, at the socket of `$CSI_ENDPOINT`.
+    /// It starts a program of this name in the working directory, at the socket of `$CSI_ENDPOINT`. Its other files are in the working
+    /// directory, too.
     pub(super) anywhere: String,
 }
 
@@ -56,7 +57,7 @@ fn command(program: String, arguments: impl Iterator<Item = String>) -> String {
 /// A word of a command with `$CSI_ENDPOINT` in place of the socket; the variable has the scheme.
 fn at_variable(word: &str, socket: &str) -> String {
     let Some((before, after)) = word.split_once(socket).filter(|_| !socket.is_empty()) else {
-        return shell_word(word);
+        return shell_word(&in_working_directory(word));
     };
     let (before, variable) = match before.strip_suffix("unix://") {
         Some(before) => (before, "$CSI_ENDPOINT"),
@@ -64,6 +65,18 @@ fn at_variable(word: &str, socket: &str) -> String {
     };
     let part = |text: &str| if text.is_empty() { String::new() } else { shell_word(text) };
     format!("{}\"{variable}\"{}", part(before), part(after))
+}
+
+/// A word with a path in the working directory in place of an absolute one, which is a path of the machine where the driver was seen.
+fn in_working_directory(word: &str) -> String {
+    let (flag, value) = match word.split_once('=') {
+        Some((flag, value)) => (format!("{flag}="), value),
+        None => (String::new(), word),
+    };
+    match Path::new(value).file_name().and_then(|name| name.to_str()) {
+        Some(name) if value.starts_with('/') => format!("{flag}./{name}"),
+        _ => word.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -87,6 +100,13 @@ mod tests {
                     .to_owned(),
             }
         );
+    }
+
+    #[test]
+    fn paths_of_this_machine_are_not_proposed_elsewhere() {
+        let SeenCommand { anywhere, .. } =
+            seen(&["--statedir=/home/me/state", "--config", "/etc/driver/c.yaml", "/"]);
+        assert_eq!(anywhere, "exec ./driver --statedir=./state --config ./c.yaml /");
     }
 
     #[test]
