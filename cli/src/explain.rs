@@ -165,11 +165,13 @@ pub(crate) fn course(runs: Runs) -> &'static str {
         Runs::Parallel => "in parallel with others",
         Runs::Serial => "alone, since it looks at the driver as a whole",
         Runs::UnusualInput => "alone and late, since some drivers do not recover from it",
-        Runs::CrashProne => "alone and last, since some drivers crash on it",
-        Runs::Restarts => "alone and after those, since it ends the driver",
-        Runs::LosesData => "alone and after those, since some drivers lose everything over it",
+        Runs::CrashProne => "alone and late, since some drivers crash on it",
+        Runs::Restarts => "alone, after the checks that drivers crash on, since it ends the driver",
+        Runs::LosesData => {
+            "alone, after the checks that end the driver, since some drivers lose everything over it"
+        }
         Runs::KillsUnderLoad => {
-            "alone and after those, since it kills the driver under load, and some drivers do not start again"
+            "alone, after the checks that drivers lose everything over, since it kills the driver under load, and some do not start again"
         }
         Runs::Finally => "after everything else, since it judges what was seen in the whole run",
     }
