@@ -596,7 +596,7 @@ impl Summary {
         }
     }
 
-    /// What the run has certainly left behind: leaks, and objects that could not be undone. An object that is both is one of the latter.
+    /// Returns leaks, and objects that could not be undone. An object that is both is one of the latter.
     pub fn certainly_left(&self) -> (Vec<&Leak>, Vec<&LeftBehind>) {
         let left: Vec<&LeftBehind> = self.left_behind.iter().filter(|left| !left.in_doubt).collect();
         let is_listed = |leak: &Leak| self.left_behind.iter().any(|left| left.id.as_ref() == Some(&leak.id));

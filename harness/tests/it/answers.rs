@@ -236,7 +236,7 @@ async fn a_service_that_fails_once_is_tested() {
 }
 
 #[tokio::test]
-async fn checks_of_a_service_with_unknown_capabilities_are_inconclusive() {
+async fn unknown_capabilities_make_checks_inconclusive() {
     let mut mock = csi_mock_driver::Config::default();
     mock.fail.insert("NodeGetCapabilities".parse().unwrap(), "INTERNAL:1000".parse().unwrap());
     let ran = Bench::start(mock, config()).await.run(&[&ON_A_NODE, &ONE_VOLUME]).await;

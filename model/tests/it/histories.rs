@@ -349,7 +349,7 @@ fn internal_errors_under_load_are_remarked_on() {
 }
 
 #[test]
-fn an_internal_error_for_what_was_deleted_before_is_not_due_to_other_calls() {
+fn an_error_for_a_deleted_object_has_no_other_cause() {
     let remarks = |deleted_at: u64| {
         let report = check(&history(vec![
             (1, 0, 10, create(v(1), wanted()).into(), made(facts(v(1)))),

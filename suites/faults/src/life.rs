@@ -137,13 +137,13 @@ impl Life {
         self.steps.insert(self.steps.len().saturating_sub(1), broken);
     }
 
-    /// Notes what was done beside the calls, or happened.
+    /// Notes an action or an event between calls.
     pub(crate) fn happened(&mut self, what: &str) {
         self.lines.push(what.to_owned());
         self.steps.push(ReproductionStep::by_hand(what));
     }
 
-    /// What has happened, for people and for programs.
+    /// Returns the calls and events so far, for people and for programs.
     pub(crate) fn story(&self) -> (Vec<String>, Vec<ReproductionStep>) {
         (self.lines.clone(), self.steps.clone())
     }
