@@ -199,8 +199,8 @@ impl<'a> Interview<'a> {
         }
     }
 
-    /// The answer of a service that reports its capabilities. A service that does not exist answers UNIMPLEMENTED; of one that answers with
-    /// another error it is unknown what it has.
+    /// The answer of a service that reports its capabilities. It is unknown what a service has that fails to do so. A service that does not
+    /// exist answers UNIMPLEMENTED, and one that GetPluginCapabilities does not promise may not exist, whatever the answer is.
     async fn report<Q>(&mut self, peer: &Peer, request: Q) -> Result<Option<Q::Response>, TargetError>
     where
         Q: UnaryCall + Send + Sync,
@@ -209,11 +209,25 @@ impl<'a> Interview<'a> {
         let rpc = <Q as Call>::RPC;
         let answer = self.ask(peer, request).await?;
         if let Err(refused) = &answer
-            && refused.code != Code::Unimplemented
+            && (refused.code == Code::Internal
+                || refused.code == Code::Unknown
+                || effect::is_not_now(rpc.method, refused.code))
+            && self.may_exist(rpc.service)
         {
             self.unreported.insert(rpc.service, format!("{rpc} was rejected: {refused}"));
         }
         Ok(answer.ok())
+    }
+
+    /// Returns true if the plugin's capabilities do not exclude a service.
+    fn may_exist(&self, service: Service) -> bool {
+        let promise = match service {
+            Service::Controller => Capability::ControllerService,
+            Service::GroupController => Capability::GroupControllerService,
+            Service::SnapshotMetadata => Capability::SnapshotMetadataService,
+            Service::Identity | Service::Node => return true,
+        };
+        self.capabilities.has(promise) || self.unreported.contains_key(&Service::Identity)
     }
 
     /// The answer, or the error with which the driver refused it. A failure that does not come again is news.
