@@ -42,8 +42,10 @@ pub(crate) async fn find(cx: &Cx, first_bytes: i64) -> Found {
             Answer::Refused(refused) if refused.code == Code::InvalidArgument => {
                 invalid = Some(refused.clone())
             }
-            Answer::Refused(refused) => return Found::Failed(refused.clone()),
-            Answer::Unknown(_) => return Found::First,
+            Answer::Refused(refused) if refused.code != Code::Unimplemented => {
+                return Found::Failed(refused.clone());
+            }
+            Answer::Refused(_) | Answer::Unknown(_) => return Found::First,
         }
     }
     invalid.map_or(Found::First, Found::Invalid)
