@@ -19,7 +19,7 @@ use crate::text::encoding::shell_word;
 use crate::text::grpcurl;
 use crate::text::shorten::{shortened, shortened_json};
 pub(crate) use relevant::have_to_do;
-use relevant::{Relevant, makes_something, relevant};
+use relevant::{Because, Relevant, makes_something, relevant};
 
 /// Largest number of shown calls that made the objects of other calls.
 const MAKING_SHOWN_MAX: usize = 4;
@@ -351,8 +351,8 @@ fn commands_by_hand(report: &CheckReport) -> Option<Vec<String>> {
 
 /// The calls to show, by their places. Calls in a row that repeat one another count as one.
 struct Shown {
-    /// The call that breaks the rule, where the rule is about its RPC, or its rejection is what is wrong. Which one it is otherwise,
-    /// as with what a workload finds, is not known.
+    /// The call that breaks the rule, where the finding or the rule is about its RPC, or what is wrong is how it ended. Which one it is
+    /// otherwise, as with what a workload finds, is not known.
     accused: Option<usize>,
     /// Calls before the accused one that changed something, of those that are about the objects of the finding.
     leading: Vec<usize>,
@@ -360,20 +360,13 @@ struct Shown {
 }
 
 /// Chooses the calls to show from those that are about the objects of the finding: the accused one, the first that made something,
-/// the last that changed something, and the last of any kind. If the rejection of a call is what is wrong, later calls explain nothing.
+/// the last that changed something, and the last of any kind. If what is wrong is how a call ended, later calls explain nothing.
 fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     let calls: Vec<&CallRecord> = runs.iter().map(|(call, _)| *call).collect();
     let violation = report.outcome.violation();
     let rule = violation.and_then(|violation| rule(report, violation));
-    let Relevant { accused, is_certain, mut places } =
-        relevant(&calls, rule.map_or("", |rule| rule.rpc), violation);
-    let is_accused = |call: &CallRecord| {
-        let method = call.rpc.method;
-        let is_of_rule =
-            |rule: &Requirement| rule.rpc == method || rule.section.split(' ').next() == Some(method);
-        is_certain || rule.is_some_and(is_of_rule)
-    };
-    let end = if is_certain { calls.len().min(accused + 1) } else { calls.len() };
+    let Relevant { accused, because, mut places } = relevant(&calls, rule, violation);
+    let end = if because == Because::ItsEnd { calls.len().min(accused + 1) } else { calls.len() };
     places.retain(|at| *at < end);
     let making = places.iter().filter(|at| makes_something(calls[**at])).take(MAKING_SHOWN_MAX);
     let changes = |at: &&usize| Facts::of(calls[**at].rpc).is_some_and(Facts::changes);
@@ -386,7 +379,7 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
         at.checked_sub(1).is_none_or(|before| shown.contains(&before)) && shown.contains(&(at + 1))
     };
     let runs = (0..end).filter(|at| shown.contains(at) || is_alone(at)).collect();
-    let accused = calls.get(accused).is_some_and(|call| is_accused(call)).then_some(accused);
+    let accused = (because != Because::Last && accused < calls.len()).then_some(accused);
     Shown { accused, leading, runs }
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::client::answer::Answer;
+use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::protocol::rpc::Facts;
-use crate::spec::verdict::Violation;
+use crate::spec::requirements::Requirement;
+use crate::spec::verdict::{Damage, Violation};
 
 /// Fields whose values name what a call is about. Nodes are left out, since nearly every call speaks of one.
 const NAMING_FIELDS: [&str; 12] = [
@@ -35,18 +36,35 @@ const GENERATIONS_MAX: usize = 3;
 pub(super) struct Relevant {
     /// The call that the driver is accused for, as far as that can be known.
     pub(super) accused: usize,
-    /// True if the finding is about the answer to that call.
-    pub(super) is_certain: bool,
+    /// The reason why it is that call.
+    pub(super) because: Because,
     /// The accused call and all calls about its objects, in order.
     pub(super) places: Vec<usize>,
 }
 
-/// Finds them. `rpc` is what the broken rule is about.
-pub(super) fn relevant(calls: &[&CallRecord], rpc: &str, violation: Option<&Violation>) -> Relevant {
-    let rejected = violation.and_then(|violation| rejected(calls, violation));
-    let last_of_rule = || calls.iter().rposition(|call| call.rpc.method == rpc);
-    let accused = rejected.or_else(last_of_rule).unwrap_or(calls.len().saturating_sub(1));
-    let is_certain = rejected.is_some();
+/// The reason why a call is taken to be the accused one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Because {
+    /// What is wrong is how it ended, so that later calls explain nothing.
+    ItsEnd,
+    /// The finding or the rule is about its RPC.
+    ItsRpc,
+    /// It is the last one: which call it is, is not known.
+    Last,
+}
+
+/// Finds the calls that a finding is about.
+pub(super) fn relevant(
+    calls: &[&CallRecord],
+    rule: Option<&Requirement>,
+    violation: Option<&Violation>,
+) -> Relevant {
+    let ended = violation.and_then(|violation| unanswered(calls, violation).or(rejected(calls, violation)));
+    let of_rpc = || of_rpc(calls, rule, violation);
+    let (accused, because) = match ended.map(|at| (at, Because::ItsEnd)) {
+        Some(ended) => ended,
+        None => of_rpc().map_or((calls.len().saturating_sub(1), Because::Last), |at| (at, Because::ItsRpc)),
+    };
     let named: Vec<BTreeSet<String>> = calls.iter().map(|call| named_in(call)).collect();
     let mut about = calls.get(accused).map(|call| about(call)).unwrap_or_default();
     if let Some(violation) = violation {
@@ -57,7 +75,7 @@ pub(super) fn relevant(calls: &[&CallRecord], rpc: &str, violation: Option<&Viol
         about.extend(named.iter().flatten().filter(is_in_violation).cloned());
     }
     if about.is_empty() {
-        return Relevant { accused, is_certain, places: (0..calls.len()).collect() };
+        return Relevant { accused, because, places: (0..calls.len()).collect() };
     }
     for _ in 0..GENERATIONS_MAX {
         let made = calls.iter().zip(&named).filter(|(call, _)| makes_something(call));
@@ -68,7 +86,26 @@ pub(super) fn relevant(calls: &[&CallRecord], rpc: &str, violation: Option<&Viol
         about.extend(with_them);
     }
     let is_relevant = |at: &usize| *at == accused || !named[*at].is_disjoint(&about);
-    Relevant { accused, is_certain, places: (0..calls.len()).filter(is_relevant).collect() }
+    Relevant { accused, because, places: (0..calls.len()).filter(is_relevant).collect() }
+}
+
+/// The call in which a driver crashed: the last one that broke the connection. Calls right after it find no driver.
+fn unanswered(calls: &[&CallRecord], violation: &Violation) -> Option<usize> {
+    let is_broken = |call: &CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::Broken(_)));
+    let begins = |at: &usize| {
+        is_broken(calls[*at]) && at.checked_sub(1).is_none_or(|before| !is_broken(calls[before]))
+    };
+    let has_crashed = violation.damage == Some(Damage::Crash);
+    (0..calls.len()).rev().find(begins).filter(|_| has_crashed)
+}
+
+/// The last call of the RPC with which the message begins, that the rule is about, or in whose section it is.
+fn of_rpc(calls: &[&CallRecord], rule: Option<&Requirement>, violation: Option<&Violation>) -> Option<usize> {
+    let first_word = |text: &'static str| text.split(' ').next();
+    let message = violation.and_then(|violation| violation.message.split(' ').next());
+    let rule = rule.map(|rule| [Some(rule.rpc), first_word(rule.section)]);
+    let methods = std::iter::once(message).chain(rule.into_iter().flatten()).flatten();
+    methods.filter_map(|method| calls.iter().rposition(|call| call.rpc.method == method)).next()
 }
 
 /// The rejected call whose rejection is what is wrong: the last one that the violation names, or the first one whose answer it quotes.
@@ -149,6 +186,7 @@ mod tests {
     use super::*;
     use crate::client::answer::{Received, Refused};
     use crate::client::record::Message;
+    use crate::spec::requirements::req;
 
     fn call<Q: Call + prost::Name>(request: Q, outcome: Answer<Message>) -> CallRecord {
         CallRecord {
@@ -208,7 +246,8 @@ mod tests {
 
     fn found(calls: &[CallRecord], rpc: &str, violation: &Violation) -> (usize, Vec<usize>) {
         let calls: Vec<&CallRecord> = calls.iter().collect();
-        let Relevant { accused, places, .. } = relevant(&calls, rpc, Some(violation));
+        let rule = req::ALL.iter().copied().find(|rule| rule.rpc == rpc);
+        let Relevant { accused, places, .. } = relevant(&calls, rule, Some(violation));
         (accused, places)
     }
 
@@ -231,6 +270,29 @@ mod tests {
         let quotes = |answer: &str| Violation::new("NodeUnstageVolume with an odd id").actual(answer);
         assert_eq!(found(&calls, "", &quotes("INTERNAL \"still published\"; such codes came from it")).0, 1);
         assert_eq!(found(&calls, "", &quotes("INTERNAL \"other\"")).0, 2);
+    }
+
+    #[test]
+    fn a_driver_crashes_in_the_call_that_broke_the_connection() {
+        let broke = || Answer::Unknown(NoAnswer::Broken("the connection broke".to_owned()));
+        let calls = [
+            created("one", None),
+            unstaged("one", broke()),
+            unstaged("one", broke()),
+            created("other", None),
+        ];
+        let crashed = Violation::new("the driver crashed").damage(Damage::Crash);
+        assert_eq!(found(&calls, "CreateVolume", &crashed).0, 1);
+    }
+
+    #[test]
+    fn a_finding_is_about_the_rpc_with_which_it_begins() {
+        let calls = [created("one", None), unstaged("one", internal()), created("other", None)];
+        let lists = Violation::new("NodeUnstageVolume leaves the mount");
+        assert_eq!(found(&calls, "CreateVolume", &lists).0, 1);
+        assert_eq!(found(&calls, "CreateVolume", &Violation::new("a volume has no id")).0, 2);
+        // The rules of messages are in the sections of RPCs.
+        assert_eq!(found(&calls, "Volume", &Violation::new("it has no id")).0, 2);
     }
 
     #[test]
