@@ -552,7 +552,7 @@ impl Target {
     }
 
     /// The reason why it is unknown which capabilities a service has, if it did not report them.
-    pub(crate) fn unreported(&self, service: Service) -> Option<&str> {
+    pub fn unreported(&self, service: Service) -> Option<&str> {
         self.unreported.get(&service).map(String::as_str)
     }
 

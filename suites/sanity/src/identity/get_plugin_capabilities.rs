@@ -163,6 +163,9 @@ check! {
     async |cx| {
         let reply = cx.call(v1::GetPluginCapabilitiesRequest {}).await;
         let offered = wires(&reply.setup("what the plugin offers")?.capabilities);
+        if let Some(why) = [Service::Controller, Service::Node].into_iter().find_map(|one| cx.target().unreported(one)) {
+            return Err(Stop::broken(why));
+        }
         let has = |capability| cx.target().capabilities().has(capability);
         let controller = has(Capability::ExpandVolume);
         ensure!(
