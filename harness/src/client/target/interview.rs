@@ -18,7 +18,7 @@ use crate::protocol::version::Version;
 
 /// Times that a question is asked again while the driver says "not now".
 const TRIES_MAX: u32 = 5;
-/// Times that a question is asked again after any other failure.
+/// Times that a service is asked again for its capabilities after any other failure.
 const FAILED_TRIES_MAX: u32 = 2;
 
 /// The first calls to a driver, and their answers.
@@ -55,12 +55,11 @@ impl<'a> Interview<'a> {
 
     /// Calls GetPluginInfo of the first node, and GetPluginCapabilities of it and of Controller services elsewhere.
     pub(super) async fn identity(&mut self) -> Result<v1::GetPluginInfoResponse, TargetError> {
-        let nodes = self.nodes;
-        let info = self.ask(&nodes[0], v1::GetPluginInfoRequest {}).await?.unwrap_or_else(|refused| {
+        let info = self.ask(&self.nodes[0], v1::GetPluginInfoRequest {}).await?.unwrap_or_else(|refused| {
             self.remarks.push(format!("GetPluginInfo failed, so the driver has no name here: {refused}"));
             v1::GetPluginInfoResponse::default()
         });
-        for peer in nodes.iter().take(1).chain(self.controller) {
+        for peer in self.nodes.iter().take(1).chain(self.controller) {
             self.plugin_capabilities(peer).await?;
         }
         Ok(info)
@@ -150,7 +149,7 @@ impl<'a> Interview<'a> {
         Ok(ids)
     }
 
-    async fn node_capabilities(&mut self, peer: &Peer) -> Result<Option<Capabilities>, TargetError> {
+    async fn node_capabilities(&self, peer: &Peer) -> Result<Option<Capabilities>, TargetError> {
         let answer = self.ask(peer, v1::NodeGetCapabilitiesRequest {}).await?;
         Ok(answer.ok().map(|answer| {
             let mut capabilities = Capabilities::default();
@@ -159,7 +158,7 @@ impl<'a> Interview<'a> {
         }))
     }
 
-    async fn node_id(&mut self, peer: &Peer) -> Result<Option<String>, TargetError> {
+    async fn node_id(&self, peer: &Peer) -> Result<Option<String>, TargetError> {
         let answer = self.ask(peer, v1::NodeGetInfoRequest::default()).await?;
         Ok(answer.ok().map(|info| info.node_id).filter(|id| !id.is_empty()))
     }
@@ -199,15 +198,28 @@ impl<'a> Interview<'a> {
         }
     }
 
-    /// The answer of a service that reports its capabilities. It is unknown what a service has that fails to do so. A service that does not
+    /// The answer of a service that reports its capabilities. A failure that does not come again is news. It is unknown what a service has that fails to do so. A service that does not
     /// exist answers UNIMPLEMENTED, and one that GetPluginCapabilities does not promise may not exist, whatever the answer is.
     async fn report<Q>(&mut self, peer: &Peer, request: Q) -> Result<Option<Q::Response>, TargetError>
     where
-        Q: UnaryCall + Send + Sync,
+        Q: UnaryCall + Clone + Send + Sync,
         Q::Response: Send + Sync,
     {
         let rpc = <Q as Call>::RPC;
-        let answer = self.ask(peer, request).await?;
+        let mut answer = self.ask(peer, request.clone()).await?;
+        let mut pauses = Pauses::default();
+        while let Err(refused) = &answer
+            && refused.code != Code::Unimplemented
+            && pauses.taken < FAILED_TRIES_MAX
+        {
+            let refused = refused.clone();
+            pauses.pause().await;
+            answer = self.ask(peer, request.clone()).await?;
+            if answer.is_ok() {
+                let once = format!("{rpc} was rejected at first, and not when it was made again: {refused}");
+                self.remarks.push(once);
+            }
+        }
         if let Err(refused) = &answer
             && (refused.code == Code::Internal
                 || refused.code == Code::Unknown
@@ -230,15 +242,14 @@ impl<'a> Interview<'a> {
         self.capabilities.has(promise) || self.unreported.contains_key(&Service::Identity)
     }
 
-    /// The answer, or the error with which the driver refused it. A failure that does not come again is news.
-    async fn ask<Q>(&mut self, peer: &Peer, request: Q) -> Result<Result<Q::Response, Refused>, TargetError>
+    /// The answer, or the error with which the driver refused it.
+    async fn ask<Q>(&self, peer: &Peer, request: Q) -> Result<Result<Q::Response, Refused>, TargetError>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
         let rpc = <Q as Call>::RPC;
         let mut pauses = Pauses::default();
-        let mut failed: Option<Refused> = None;
         let answer = loop {
             let ask = Exchange {
                 transport: peer.transport.clone(),
@@ -255,19 +266,9 @@ impl<'a> Interview<'a> {
                 {
                     pauses.pause().await;
                 }
-                Answer::Refused(refused)
-                    if refused.code != Code::Unimplemented && pauses.taken < FAILED_TRIES_MAX =>
-                {
-                    pauses.pause().await;
-                    failed.get_or_insert(refused);
-                }
                 answer => break answer,
             }
         };
-        if let (Some(refused), Answer::Ok(_)) = (&failed, &answer) {
-            self.remarks
-                .push(format!("{rpc} was rejected at first, and not when it was made again: {refused}"));
-        }
         let problem = match answer {
             Answer::Ok(received) => return Ok(Ok(call::message(&received))),
             // Internal and Unknown are what tonic makes of an answer that is not gRPC.
