@@ -379,7 +379,7 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
         at.checked_sub(1).is_none_or(|before| shown.contains(&before)) && shown.contains(&(at + 1))
     };
     let runs = (0..end).filter(|at| shown.contains(at) || is_alone(at)).collect();
-    let accused = (because != Because::Last && accused < calls.len()).then_some(accused);
+    let accused = (because != Because::Last).then_some(accused);
     Shown { accused, leading, runs }
 }
 
