@@ -7,7 +7,7 @@
 //!   each under a requirement, and what it may say with them;
 //! - **application** ([`Object::apply`]): the state afterwards.
 //!
-//! None of them deals with doubt. Where an answer is missing, or means no more than "perhaps", [`StateSet`] keeps every
+//! None of them deals with doubt. Where an answer is missing, or leaves it open what was done, [`StateSet`] keeps every
 //! state that the object may be in, and lets later answers decide. Objects are independent of each other but for the
 //! facts about others in [`CallContext`]: if a source exists, and what it contains.
 //!

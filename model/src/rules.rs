@@ -6,7 +6,7 @@ use csi_harness::spec::requirements::{Level, Requirement, req};
 
 type Rules = &'static [&'static Requirement];
 
-/// Defines a rule about what a rejected call leaves behind. It is ours: the specification describes each call by itself.
+/// Defines a rule about what a rejected call leaves behind. It is ours: the specification describes single calls.
 const fn after_error(id: &'static str, when: &'static str, expect: &'static str) -> Requirement {
     Requirement::own("csi-sanity's own rules, docs/after-error.md", id, Level::Must, when, expect)
 }

@@ -31,7 +31,7 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
 
-/// Number of objects made by others meanwhile that are shown.
+/// Number of shown objects that others made during the run.
 const OTHERS_SHOWN_MAX: usize = 20;
 /// Number of objects shown that were left behind, of those that may have been, and of the commands that remove them.
 const LEFT_SHOWN_MAX: usize = 50;

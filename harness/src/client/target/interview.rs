@@ -198,8 +198,9 @@ impl<'a> Interview<'a> {
         }
     }
 
-    /// The answer of a service that reports its capabilities. A failure that does not come again is news. It is unknown what a service has that fails to do so. A service that does not
-    /// exist answers UNIMPLEMENTED, and one that GetPluginCapabilities does not promise may not exist, whatever the answer is.
+    /// The answer of a service that reports its capabilities. A failure that does not come again is news. If the service fails each time, its
+    /// capabilities are unknown. A service that does not exist answers UNIMPLEMENTED, and one that GetPluginCapabilities does not promise may
+    /// not exist, whatever the answer is.
     async fn report<Q>(&mut self, peer: &Peer, request: Q) -> Result<Option<Q::Response>, TargetError>
     where
         Q: UnaryCall + Clone + Send + Sync,

@@ -45,7 +45,7 @@ pub(super) struct Relevant {
 /// The reason why a call is taken to be the accused one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Because {
-    /// What is wrong is how it ended, so that later calls explain nothing.
+    /// The way it ended is wrong, so later calls explain nothing.
     ItsEnd,
     /// The finding or the rule is about its RPC.
     ItsRpc,
