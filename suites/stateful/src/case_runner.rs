@@ -107,8 +107,13 @@ impl<'a> CaseRunner<'a> {
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
         let sequence = self.attempt(pace, items).await?;
         self.stays = self.stays.take().or_else(|| sequence.left.clone());
-        let again = sequence.remarks.iter().any(|remark| self.profile.known.has(remark));
-        sequence.remarks.iter().for_each(|remark| self.reported.remark(remark, &self.profile.known));
+        let again = sequence.remarks.iter().any(|remark| self.profile.known.has(&remark.breach));
+        for remark in &sequence.remarks {
+            if self.reported.is_worth_a_warning(&remark.breach, &self.profile.known) {
+                let warning = self.warning(&sequence, remark, budget).await?;
+                self.reported.warn(warning);
+            }
+        }
         let Some(breach) = sequence.breach.clone() else {
             return Ok((if again { SequenceOutcome::KnownFault } else { SequenceOutcome::Passed }, true));
         };

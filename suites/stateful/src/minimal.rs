@@ -11,12 +11,14 @@ use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
 use crate::record::Found;
 use crate::reported::reported_by_other_check;
-use crate::sequence::{Pace, PlannedStep, Sequence, Step};
+use crate::sequence::{Pace, PlannedStep, Remark, Sequence, Step, reproduction};
 use crate::shrink::Shrinker;
 
 /// The number of calls after which shortening a sequence ends. Calls are counted, so that the result is as short on a
 /// busy machine as on an idle one.
 const SHRINK_CALLS_MAX: usize = 1_200;
+/// The number of calls after which shortening the sequence of a warning ends. A driver can give reason for many of them.
+const SHRINK_CALLS_OF_WARNING_MAX: usize = 60;
 /// Largest number of repetitions of a sequence to confirm that it shows the fault.
 const CONFIRMATIONS_MAX: u32 = 3;
 /// Number of repetitions of a sequence with a broken-off call until a refusal is seen twice: the machine decides what
@@ -71,7 +73,8 @@ impl CaseRunner<'_> {
         breach: &Breach,
         budget: &Budget,
     ) -> CheckResult<Smallest> {
-        let smallest = self.shrunk(found, breach, budget).await?;
+        let shows = |sequence: &Sequence| is_the_same(sequence, breach);
+        let smallest = self.shrunk(found, breach, &shows, SHRINK_CALLS_MAX, budget).await?;
         if reported_by_other_check(self.cx, breach).is_some() {
             return Ok(Smallest::ReportedElsewhere);
         }
@@ -94,6 +97,30 @@ impl CaseRunner<'_> {
             }
         }
         Ok(if takes_time { Smallest::NeedsTime } else { Smallest::Once })
+    }
+
+    /// The warning for a remark, with a short sequence of calls that gives reason for it, if one is found.
+    ///
+    /// # Errors
+    /// As for [`CaseRunner::minimal`].
+    pub(crate) async fn warning(
+        &self,
+        sequence: &Sequence,
+        remark: &Remark,
+        budget: &Budget,
+    ) -> CheckResult<Violation> {
+        let breach = &remark.breach;
+        let shows = |sequence: &Sequence| sequence.ends_with(breach);
+        let found = sequence.until(remark);
+        let smallest = self.shrunk(found, breach, &shows, SHRINK_CALLS_OF_WARNING_MAX, budget).await?;
+        let _confirming = self.cx.begin(Part::Confirming);
+        let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
+        let again = self.attempt_to_report(pace, &items(smallest.doings())).await?;
+        let warning = Violation::from(breach.clone());
+        Ok(match shows(&again) {
+            true => warning.transcript(again.table()).reproduction(reproduction(&again.steps)),
+            false => warning,
+        })
     }
 
     /// The report of a contradiction: the smallest sequence of single calls that shows it, or else the parallel calls.
@@ -146,13 +173,20 @@ impl CaseRunner<'_> {
         self.attempt(pace, &items).await
     }
 
-    /// The smallest sequence found with the calls that there are for it.
-    async fn shrunk(&self, found: Sequence, breach: &Breach, budget: &Budget) -> CheckResult<Sequence> {
+    /// The smallest sequence found with `calls_max` calls that still `shows` what was found.
+    async fn shrunk(
+        &self,
+        found: Sequence,
+        breach: &Breach,
+        shows: &(dyn Fn(&Sequence) -> bool + Sync),
+        calls_max: usize,
+        budget: &Budget,
+    ) -> CheckResult<Sequence> {
         let _shrinking = self.cx.begin(Part::Shrinking);
         let pace = Pace { until: budget.until(), insists: SHRINK_INSISTS, settles: Duration::ZERO };
         let mut shrinker = Shrinker::new(found.links.clone(), &self.profile);
         let (mut smallest, mut calls) = (found, 0);
-        while calls < SHRINK_CALLS_MAX
+        while calls < calls_max
             && Instant::now() < budget.until()
             && reported_by_other_check(self.cx, breach).is_none()
             && let Some(doings) = shrinker.candidate()
@@ -164,7 +198,7 @@ impl CaseRunner<'_> {
             }
             // A sequence without calls has a cost, too.
             calls += 1 + sequence.steps.len();
-            let fails = is_the_same(&sequence, breach);
+            let fails = shows(&sequence);
             shrinker.take_result(fails.then(|| sequence.links.clone()));
             if fails && sequence.steps.len() <= smallest.steps.len() {
                 smallest = sequence;

@@ -11,6 +11,7 @@ use csi_model::call::Call;
 use csi_model::call_context::{DriverProfile, Time};
 use csi_model::expectation::{Breach, Known};
 use csi_model::history::{Entry, History, Report, Timeline, Unordered, check};
+use csi_model::names::Id;
 use csi_nemesis::disruption::Disruption;
 use csi_proto::lock::Mutex;
 use tokio::sync::watch;
@@ -70,7 +71,7 @@ impl End {
 
 impl Recorder {
     pub(crate) fn new(cx: &Cx, probed: &Arc<ProbedDriver>) -> Recorder {
-        let orchestrator = Orchestrator::new(cx.clone(), probed, Tries::One);
+        let orchestrator = Orchestrator::new(cx.clone(), probed, Tries::One).keeping_wire();
         Recorder {
             cx: cx.clone(),
             profile: probed.profile(cx),
@@ -240,9 +241,10 @@ impl Recorder {
             .reproduction(reproduction)
     }
 
-    /// The calls that led there in the order of their ends, and the ends of the driver among them.
+    /// The calls that contradict each other and those that made their objects, in the order of their ends, and the ends of the driver
+    /// among them.
     fn reproduction(&self, judged: &Judged, unordered: &Unordered) -> Vec<ReproductionStep> {
-        let matter: BTreeSet<(u16, Time)> = in_turn(&judged.history, unordered)
+        let matter: BTreeSet<(u16, Time)> = with_makers(&judged.history, unordered)
             .into_iter()
             .map(|entry| (entry.worker, entry.span.invoked))
             .collect();
@@ -298,4 +300,23 @@ fn in_turn<'a>(history: &'a History, unordered: &Unordered) -> Vec<&'a Entry> {
     let names = related([unordered.name].into(), &calls);
     entries.retain(|entry| entry.call.subject().is_none() || is_about(&entry.call, &names));
     entries
+}
+
+/// The calls that have no order, and the first calls that gave the ids which these name.
+fn with_makers<'a>(history: &'a History, unordered: &Unordered) -> Vec<&'a Entry> {
+    let mut kept: Vec<&Entry> =
+        unordered.calls.iter().filter_map(|place| history.entries.get(*place)).collect();
+    let mut at = 0;
+    while let Some(entry) = kept.get(at) {
+        let maker = |id: Id| {
+            let mut before = history.entries.iter().filter(|other| other.span.invoked < entry.span.invoked);
+            before.find(|other| other.call.makes().is_some() && other.answer.id_given() == Some(id))
+        };
+        let makers: Vec<&Entry> = entry.call.ids().into_iter().filter_map(maker).collect();
+        let is_new = |maker: &&Entry| !kept.iter().any(|other| std::ptr::eq(*other, *maker));
+        let makers: Vec<&Entry> = makers.into_iter().filter(is_new).collect();
+        kept.extend(makers);
+        at += 1;
+    }
+    kept
 }

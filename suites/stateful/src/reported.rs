@@ -118,15 +118,28 @@ impl Reported {
         self.cx.blame(violation);
     }
 
-    /// Counts remarks: recommendations that were not kept, and faults that were known by then.
+    /// Warns of a recommendation that was not kept, if that is new.
     pub(crate) fn remark(&mut self, remark: &Breach, known: &Known) {
+        if self.is_worth_a_warning(remark, known) {
+            self.warn(remark.clone().into());
+        }
+    }
+
+    /// Counts a remark: a recommendation that was not kept, or a fault that was known by then. Returns true the first time that it has to
+    /// be reported.
+    pub(crate) fn is_worth_a_warning(&mut self, remark: &Breach, known: &Known) -> bool {
         // A call that fails alone fails beside other calls as well.
         let is_own = self.own_failures.contains(&remark.failure());
         if let Some(reported_by) = known.reported_by(remark) {
             self.meet_again(remark, reported_by);
-        } else if !is_own && self.remarked.insert(remark.fault()) {
-            self.cx.warn(remark.clone().into());
+            return false;
         }
+        !is_own && self.remarked.insert(remark.fault())
+    }
+
+    /// Reports a remark.
+    pub(crate) fn warn(&self, warning: Violation) {
+        self.cx.warn(warning);
     }
 
     /// Counts how much of a history could be judged.

@@ -35,9 +35,17 @@ pub struct Sequence {
     /// The rule that was broken.
     pub breach: Option<Breach>,
     /// Recommendations that were not kept, and answers that are only tolerated.
-    pub remarks: Vec<Breach>,
+    pub remarks: Vec<Remark>,
     /// The reason why something that it made cannot be undone, if it broke no rule.
     pub(crate) left: Option<String>,
+}
+
+/// A recommendation that a call of a sequence did not keep, or an answer that is only tolerated.
+#[derive(Clone, Debug)]
+pub struct Remark {
+    pub breach: Breach,
+    /// The place of the call among the steps.
+    pub(crate) at: usize,
 }
 
 /// A call of a sequence that was made.
@@ -171,9 +179,10 @@ pub async fn play(
         };
         let Some(made) = made else { continue };
         let taken = model.take(call, &made.answer, made.span);
+        let at = sequence.steps.len();
         if let (CallMode::Retried, Answer::PutOff(code)) = (how, &made.answer) {
             match never_done(call, *code) {
-                breach if profile.known.has(&breach) => sequence.remarks.push(breach),
+                breach if profile.known.has(&breach) => sequence.remarks.push(Remark { breach, at }),
                 breach => sequence.breach = Some(breach),
             }
         }
@@ -190,7 +199,8 @@ pub async fn play(
             },
             None => breach,
         };
-        sequence.remarks.extend(taken.remarks.into_iter().map(explained));
+        let remarks = taken.remarks.into_iter().map(|breach| Remark { breach: explained(breach), at });
+        sequence.remarks.extend(remarks);
         if let Some(Impossible::Wrong(breach)) = taken.stop {
             sequence.breach = Some(explained(*breach));
         }
@@ -246,6 +256,21 @@ impl Sequence {
     /// The calls, to be made again.
     pub(crate) fn doings(&self) -> Vec<Step> {
         self.links.iter().map(|link| link.doing.clone()).collect()
+    }
+
+    /// The sequence up to and with the call of a remark, as if that had ended it.
+    pub(crate) fn until(&self, remark: &Remark) -> Sequence {
+        let mut part = self.clone();
+        part.steps.truncate(remark.at + 1);
+        part.links.truncate(remark.at + 1);
+        part.remarks.retain(|other| other.at <= remark.at);
+        part
+    }
+
+    /// Returns true if the last call gives reason for this remark.
+    pub(crate) fn ends_with(&self, remark: &Breach) -> bool {
+        let is_last = |other: &&Remark| other.at + 1 == self.steps.len();
+        self.remarks.iter().filter(is_last).any(|other| other.breach.fault() == remark.fault())
     }
 
     /// Returns true if a call did not get the time to be answered.
