@@ -168,7 +168,8 @@ pub(crate) fn course(runs: Runs) -> &'static str {
         Runs::CrashProne => "alone and late, since some drivers crash on it",
         Runs::Restarts => "alone, after the checks that drivers crash on, since it ends the driver",
         Runs::LosesData => {
-            "alone, after the checks that end the driver, since some drivers lose everything over it"
+            "alone, after the checks that end the driver, since some drivers lose everything over it; if nothing starts the driver again, a check \
+             that the Go csi-sanity has comes before those that drivers crash on"
         }
         Runs::KillsUnderLoad => {
             "alone, after the checks that drivers lose everything over, since it kills the driver under load, and some do not start again"

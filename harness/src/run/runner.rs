@@ -220,9 +220,17 @@ impl<'a> Runner<'a> {
 
     /// Parallel checks, then those that run alone, and those that may harm others in order of harm, with a look at the driver
     /// after each of them. Those that judge the whole run come last. Among checks that are alike in this, those come first whose Go
-    /// names users know, so that a driver that dies has been judged by them.
+    /// names users know, so that a driver that dies has been judged by them. Where nothing starts the driver again, those of them
+    /// that a driver may lose everything over come before those that it may crash on.
     async fn run_phases(&mut self, mut plan: Vec<Planned>) {
-        plan.sort_by_key(|planned| (planned.check.course(), planned.check.replaces.is_empty()));
+        let starts_again = self.target.driver().is_some();
+        plan.sort_by_key(|planned| {
+            let (course, is_known) = (planned.check.course(), !planned.check.replaces.is_empty());
+            match course {
+                Runs::LosesData if is_known && !starts_again => (Runs::CrashProne, !is_known, false),
+                _ => (course, !is_known, true),
+            }
+        });
         self.target.faults().run_next(plan.iter().map(Planned::label));
         let mut take = |wanted: &dyn Fn(Runs) -> bool| -> Vec<Planned> {
             let end = plan.partition_point(|planned| wanted(planned.check.course()));
