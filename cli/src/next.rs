@@ -10,6 +10,8 @@ pub(crate) struct Next {
     pub(crate) is_first: bool,
     /// The command, with the flags that another run of it shares; `None` if it cannot be restricted to what failed.
     pub(crate) again: Option<String>,
+    /// The whole command, with a report; `None` likewise.
+    pub(crate) with_report: Option<String>,
     /// The first JSON report, as a shell takes it.
     pub(crate) report: Option<String>,
 }
@@ -17,12 +19,12 @@ pub(crate) struct Next {
 impl Next {
     /// The facts about a run that is about to begin.
     pub(crate) fn new(is_first: bool, repeat: &Repeat, report: Option<String>) -> Next {
-        Next { is_first, again: repeat.again(), report }
+        Next { is_first, again: repeat.again(), with_report: repeat.with_report(), report }
     }
 
     /// The advice in one line; `None` if there is nothing to do.
     pub(crate) fn line(&self, summary: &Summary) -> Option<String> {
-        let Next { is_first, again, report } = self;
+        let Next { is_first, again, with_report, report } = self;
         let failures = summary.counts.failed + summary.counts.flaky_failures;
         match (summary.verdict(), report) {
             (Verdict::Conforms, _) if *is_first => Some(
@@ -32,9 +34,9 @@ impl Next {
             (Verdict::Deviates, Some(report)) if failures > 0 => again.as_ref().map(|again| format!(
                 "{again} --only-failed {report}   # after a fix; to accept the failures for now: csi-sanity baseline {report}"
             )),
-            (Verdict::Deviates, None) if failures > 0 => again.as_ref().map(|again| format!(
-                "{again} --report json=report.json   # then --only-failed report.json repeats the failed checks"
-            )),
+            (Verdict::Deviates, None) if failures > 0 => with_report
+                .as_ref()
+                .map(|all| format!("{all}   # then --only-failed report.json repeats the failed checks")),
             (Verdict::ListOutOfDate, Some(report)) => Some(format!(
                 "csi-sanity baseline {report} --keep-reasons LIST --output LIST   # removes from the list what passes now"
             )),
@@ -57,6 +59,9 @@ mod tests {
         Next {
             is_first,
             again: Some("csi-sanity run --endpoint /s".to_owned()),
+            with_report: Some(
+                "csi-sanity run --endpoint /s --suite sanity --report json=report.json".to_owned(),
+            ),
             report: report.map(str::to_owned),
         }
     }
@@ -75,13 +80,14 @@ mod tests {
         assert!(line.starts_with("csi-sanity run --endpoint /s --only-failed r.json "), "{line}");
         assert!(line.contains("csi-sanity baseline r.json"), "{line}");
         let line = next(false, None).line(&summary).unwrap();
-        assert!(line.starts_with("csi-sanity run --endpoint /s --report json=report.json "), "{line}");
+        let all = "csi-sanity run --endpoint /s --suite sanity --report json=report.json ";
+        assert!(line.starts_with(all), "{line}");
     }
 
     #[test]
     fn a_command_that_cannot_be_restricted_to_failures_is_not_given() {
         let summary = Summary { counts: Counts { failed: 1, ..Counts::default() }, ..Summary::default() };
-        let next = |report| Next { again: None, ..next(false, report) };
+        let next = |report| Next { again: None, with_report: None, ..next(false, report) };
         assert_eq!(next(None).line(&summary), None);
         assert_eq!(next(Some("r.json")).line(&summary), None);
     }

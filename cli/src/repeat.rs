@@ -172,6 +172,11 @@ impl Repeat {
         self.has_only_failed.then(|| format!("csi-sanity {}{}", self.command, self.flags))
     }
 
+    /// The whole command, with a report from which the failed checks can be repeated; `None` if it has no `--only-failed`.
+    pub(crate) fn with_report(&self) -> Option<String> {
+        self.has_only_failed.then(|| format!("{} --report json=report.json", self.command_line()))
+    }
+
     /// The command that removes the objects that this one has left behind.
     pub(crate) fn cleanup_command(&self) -> String {
         let command = if self.command == "e2e" { "e2e" } else { "run" };
