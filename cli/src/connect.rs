@@ -74,6 +74,16 @@ fn embed(args: &RunArgs, config: &mut Config) -> Result<Driver, Error> {
     Ok(embedded::driver(args.target.mock_defect.clone(), Vec::new(), config)?)
 }
 
+/// Fails if the driver has another name than its definition says.
+pub(crate) fn refuse_other_name(target: &Target, expected: &str) -> Result<(), Error> {
+    let actual = &target.info().name;
+    if actual == expected {
+        return Ok(());
+    }
+    let (expected, actual) = (expected.to_owned(), actual.clone());
+    Err(Error::OtherDriver { expected, actual, place: target.place().to_string() })
+}
+
 /// Fails if another driver already listens at the endpoint: the run would talk to that driver, and stop the one that it has started.
 async fn refuse_another(config: &Config, driver: &Driver) -> Result<(), Error> {
     // The run has started the driver itself before.

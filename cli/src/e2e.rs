@@ -54,14 +54,14 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     }
     let loaded = load(&args)?;
     let driver_name = loaded.driver_name.clone();
-    let definitions = loaded.read(Definition::new, |path, source| Error::DefinedClass { path, source })?;
+    let definitions = loaded.read(Definition::new, |_, errors| errors.into())?;
     let version = args.cluster.kubernetes.unwrap_or_default();
     // A configuration may name the next version, too.
     let has_next_version = args.target.next_driver_command.is_some() || args.target.config.is_some();
     let view = EmulatedClusters::view(nodes(&args), has_next_version);
     if args.plan {
         let shown = Shown::of(&args);
-        let (view, unused) = asked(args, &definitions, view)?;
+        let (view, unused) = asked(args, &driver_name, &definitions, view)?;
         let planned: Vec<_> = definitions.into_iter().map(|one| (one, view.clone())).collect();
         return print_plan(&shown, &planned, version, unused.as_deref());
     }
@@ -332,6 +332,7 @@ impl<'a> Planned<'a> {
 /// definitions leave out.
 fn asked(
     args: E2eArgs,
+    driver_name: &str,
     definitions: &[Arc<Definition>],
     view: View,
 ) -> Result<(View, Option<Vec<UnusedOf>>), Error> {
@@ -342,6 +343,7 @@ fn asked(
     let runtime = Runtime::new().map_err(Error::Runtime)?;
     let config = connect::reachable(&run_args(args))?;
     let target = runtime.block_on(connect::connect(config, None))?;
+    connect::refuse_other_name(&target, driver_name)?;
     let advertises = |one| target.capabilities().has(one);
     let unused = definitions.iter().flat_map(|definition| {
         let unused = promise::unused(definition.driver(), advertises).into_iter();

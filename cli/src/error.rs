@@ -3,13 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
-use csi_driver_definitions::{ClassError, LoadError};
+use csi_driver_definitions::LoadError;
 use csi_harness::checks::known::KnownFailingError;
 use csi_harness::client::target::TargetError;
 use csi_harness::config::ConfigError;
 use csi_harness::results::stored::CaseError;
 use csi_harness::run::plan::PlanError;
 use csi_report::{DestinationError, MergeError, StoredError};
+use csi_suite_e2e::definition::ClassErrors;
 use csi_suite_e2e::kube_cluster::connect::ConnectError;
 use csi_suite_e2e::kube_cluster::definition::DefinedError;
 use csi_suite_load::merge::MergeError as LoadMergeError;
@@ -49,8 +50,8 @@ pub(crate) enum Error {
     Case(#[from] CaseError),
     #[error(transparent)]
     Definition(#[from] LoadError),
-    #[error("--driver-definition {}: {source}", path.display())]
-    DefinedClass { path: PathBuf, source: ClassError },
+    #[error(transparent)]
+    DefinedClasses(#[from] ClassErrors),
     #[error("{0}")]
     UnknownId(String),
     #[error("failed to write --report {format}")]
@@ -124,7 +125,7 @@ impl Error {
             | Error::Draft { .. }
             | Error::Case(_)
             | Error::Definition(_)
-            | Error::DefinedClass { .. }
+            | Error::DefinedClasses(_)
             | Error::Connect(_)
             | Error::OtherDriver { .. }
             | Error::StoredReport(_)

@@ -32,7 +32,7 @@ use csi_suite_stateful::case::Case;
 use crate::args::{Color, JunitNames, RunArgs, Terms, WordsArgs};
 use crate::bundle::{self, Bundle, Evidence};
 use crate::cleanup;
-use crate::connect::{announce, connect, process, reachable};
+use crate::connect::{announce, connect, process, reachable, refuse_other_name};
 use crate::coverage;
 use crate::driver_log::LogFile;
 use crate::error::Error;
@@ -358,12 +358,8 @@ async fn run_plan(
             return Ok(Summary { halt, ..Summary::default() }.verdict().into());
         }
     };
-    if let Some(expected) = defined.driver_name.filter(|name| *name != target.info().name) {
-        return Err(Error::OtherDriver {
-            expected,
-            actual: target.info().name.clone(),
-            place: target.place().to_string(),
-        });
+    if let Some(expected) = &defined.driver_name {
+        refuse_other_name(&target, expected)?;
     }
     if let Some(shard) = shard.as_ref().filter(|_| !args.output.words.quiet) {
         say(&format!("shard {} of {}: {} of {} checks", shard.index, shard.of, checks.len(), shard.checks));

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 
+use csi_suite_e2e::definition::ClassErrors;
 use csi_suite_e2e::kube_cluster::connect::KubeSource;
 use csi_suite_e2e::preflight::{Finding, GatherError, Level, Plugin, gather, judge};
 use tokio::runtime::Runtime;
@@ -44,7 +45,7 @@ async fn look(args: E2eArgs, loaded: &Files) -> Result<Vec<Finding>, Error> {
     for (loaded, label) in &loaded.all {
         let facts = gather(&connection, loaded, plugin.clone()).await.map_err(|error| match error {
             GatherError::Cluster { .. } => Error::Cluster(error.to_string()),
-            GatherError::Class(source) => Error::DefinedClass { path: loaded.path.clone(), source },
+            GatherError::Class(error) => ClassErrors::new(loaded.path.clone(), vec![error]).into(),
         })?;
         let (earlier, label) = (found.len(), label.as_deref());
         for finding in judge(&loaded.definition, &facts) {

@@ -22,21 +22,54 @@ pub struct Definition {
     pub(crate) attributes: Option<AttributesClass>,
 }
 
+/// The classes of a definition that cannot be used, a line each.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", self.lines())]
+pub struct ClassErrors {
+    /// The path of the definition.
+    path: PathBuf,
+    errors: Vec<ClassError>,
+}
+
+impl ClassErrors {
+    pub fn new(path: PathBuf, errors: Vec<ClassError>) -> ClassErrors {
+        ClassErrors { path, errors }
+    }
+
+    /// The caller prefixes the first line with `error: `.
+    fn lines(&self) -> String {
+        let line = |error| format!("--driver-definition {}: {error}", self.path.display());
+        self.errors.iter().map(line).collect::<Vec<_>>().join("\nerror: ")
+    }
+}
+
 impl Definition {
     /// Reads the classes as well. Only one of several definitions needs a label, from [`label_of`].
     ///
     /// # Errors
-    /// Fails if a class that the definition names cannot be read.
-    pub fn new(loaded: Loaded, label: Option<String>) -> Result<Definition, ClassError> {
-        Ok(Definition {
-            label,
-            storage: loaded.storage_class()?,
-            snapshot: loaded.snapshot_class()?,
-            group_snapshot: loaded.group_snapshot_class()?,
-            attributes: loaded.volume_attributes_class()?,
-            driver: loaded.definition,
-            path: loaded.path,
-        })
+    /// Names all classes of the definition that cannot be read.
+    pub fn new(loaded: Loaded, label: Option<String>) -> Result<Definition, ClassErrors> {
+        let classes = (
+            loaded.storage_class(),
+            loaded.snapshot_class(),
+            loaded.group_snapshot_class(),
+            loaded.volume_attributes_class(),
+        );
+        match classes {
+            (Ok(storage), Ok(snapshot), Ok(group_snapshot), Ok(attributes)) => Ok(Definition {
+                label,
+                storage,
+                snapshot,
+                group_snapshot,
+                attributes,
+                driver: loaded.definition,
+                path: loaded.path,
+            }),
+            (storage, snapshot, group_snapshot, attributes) => {
+                let errors = [storage.err(), snapshot.err(), group_snapshot.err(), attributes.err()];
+                Err(ClassErrors::new(loaded.path, errors.into_iter().flatten().collect()))
+            }
+        }
     }
 
     pub fn path(&self) -> &Path {
