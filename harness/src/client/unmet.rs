@@ -1,9 +1,12 @@
 //! Finds out what a driver or the settings lack that a check needs, and skips it.
 
+use tonic::Code;
+
 use crate::client::target::Target;
 use crate::config::AccessType;
 use crate::driver::Driver;
 use crate::protocol::capability::Capability;
+use crate::resources::machine;
 use crate::spec::need::Need;
 use crate::spec::verdict::{CheckResult, Stop};
 
@@ -80,4 +83,19 @@ impl Need {
 /// Skip if a check has already reported that the driver forgets everything: one report is enough.
 pub fn needs_memory(driver: &Driver) -> CheckResult {
     if driver.is_forgetful() { Err(Stop::skip(FORGETFUL)) } else { Ok(()) }
+}
+
+/// Returns an error if this answer to NodeExpandVolume says that the volume cannot grow while it is in use (NODE-EXPAND-022).
+///
+/// # Errors
+/// Skip for FAILED_PRECONDITION, with the right that this machine lacks for it, if one is known.
+pub fn grows_in_use(code: Code) -> CheckResult {
+    if code != Code::FailedPrecondition {
+        return Ok(());
+    }
+    let why = "the driver answers FAILED_PRECONDITION to NodeExpandVolume of a volume in use, which it may if the file system cannot grow then";
+    Err(Stop::skip(match machine::growing_is_denied() {
+        Some(right) => format!("{why}; {right}"),
+        None => why.to_owned(),
+    }))
 }

@@ -1,5 +1,6 @@
 //! A volume that has been expanded has the room when a workload gets it.
 
+use csi_harness::client::unmet::grows_in_use;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 
@@ -79,10 +80,7 @@ async fn grown_on_node(cx: &Cx, used: &Used, range: v1::CapacityRange) -> CheckR
         ..Default::default()
     };
     let reply = cx.call(request).await;
-    if reply.code()? == Code::FailedPrecondition {
-        // NODE-EXPAND-022 permits this for file systems that cannot grow while they are mounted.
-        return Err(Stop::skip("the driver does not grow this file system while it is mounted"));
-    }
+    grows_in_use(reply.code()?)?;
     reply.setup("a volume grown on the node")?;
     // The answer was OK, so that the volume has to be at least as large as the range of the request says.
     Ok(&req::MSG_CAPRANGE_005)

@@ -4,6 +4,7 @@ pub(crate) mod fields;
 pub(crate) mod paths;
 pub(crate) mod refusals;
 
+use csi_harness::client::unmet::grows_in_use;
 use csi_harness::prelude::*;
 
 use super::{attached, published};
@@ -55,9 +56,7 @@ async fn expand(
     request: v1::NodeExpandVolumeRequest,
 ) -> CheckResult<Reply<v1::NodeExpandVolumeResponse>> {
     let reply = cx.call(request).await;
-    if reply.code()? == Code::FailedPrecondition {
-        return Err(Stop::skip("the file system cannot grow while staged or published"));
-    }
+    grows_in_use(reply.code()?)?;
     Ok(reply)
 }
 
