@@ -56,6 +56,8 @@ impl Accusation {
         }
         let is_same = match (&one.violation.fault, &another.violation.fault) {
             (Some(one), Some(another)) => one == another,
+            // Each death and each call that breaks off is a fault of its own, unless the checks know better.
+            _ if other.rule == req::GEN_ERR_001.id => false,
             _ if asks_for_several(other.rule) => one.violation.message == another.violation.message,
             _ => true,
         };
@@ -234,11 +236,10 @@ impl Dedup {
         report
     }
 
-    /// The check that reports this already, and its outcome. Each death and each call that breaks off is a fault of its own.
+    /// The check that reports this already, and its outcome.
     fn reported_by(&self, accusation: &Accusation) -> Option<(String, OutcomeKind)> {
         let mut of_others = self.accusations.iter().filter(|one| one.label != accusation.label);
-        let first = of_others.find(|before| before.covers(accusation));
-        first.filter(|_| accusation.rule != req::GEN_ERR_001.id).map(|one| (one.label.clone(), one.counts_as))
+        of_others.find(|before| before.covers(accusation)).map(|one| (one.label.clone(), one.counts_as))
     }
 }
 

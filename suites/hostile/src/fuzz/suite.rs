@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use csi_harness::checks::check::{Body, Check, CheckFuture, Runs};
+use csi_harness::checks::check::{Body, Check, CheckFuture, Runs, SAME_RULE};
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use csi_harness::spec::faults::FaultKey;
 use csi_harness::spec::requirements::Requirement;
 use csi_proto::{RPCS, Rpc};
 
@@ -62,10 +63,12 @@ fn of_requests(rpc: Option<Rpc>, allowance: &Allowance) -> Check {
         None => ("fuzz/mixed".to_owned(), "hostile requests of all kinds, mixed, do no harm".to_owned()),
     };
     let allowance = allowance.clone();
-    check(id, title, &[VOLUME], move |cx| {
+    let check = check(id, title, &[VOLUME], move |cx| {
         let allowance = allowance.clone();
         Box::pin(async move { fuzz(cx, rpc, &allowance).await })
-    })
+    });
+    // The mixed requests find what those of one RPC find, and more.
+    Check { duplicate_of: rpc.is_none().then_some(SAME_RULE), ..check }
 }
 
 /// Returns a check that owns its data.
@@ -134,7 +137,12 @@ async fn fuzz(cx: &Cx, rpc: Option<Rpc>, allowance: &Allowance) -> CheckResult {
 
 /// Reports the gravest finding as the violation, and the others as notes.
 fn report(cx: &Cx, findings: Vec<Finding>) -> CheckResult {
-    let mut violations = findings.iter().map(|finding| finding.fault.violation(transcript(cx, finding)));
+    let violation = |finding: &Finding| {
+        let fault = FaultKey { rule: finding.fault.rule.id, what: finding.fault.cause.clone() };
+        let violation = finding.fault.violation(transcript(cx, finding));
+        Violation { fault: Some(Box::new(fault)), ..violation }
+    };
+    let mut violations = findings.iter().map(violation);
     let Some(first) = violations.next() else { return Ok(()) };
     violations.for_each(|violation| cx.warn(violation));
     Err(first.into())
