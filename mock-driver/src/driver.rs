@@ -118,7 +118,6 @@ impl MockDriver {
         }
         let memory = self.store.remembered(&self.state).filter(|_| !self.has(Defect::KeepsNothing));
         let next = Self::begin(self.config.clone(), memory)?;
-        next.lose_at_restart();
         next.starts.store(self.starts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         Ok(next)
     }
@@ -198,6 +197,7 @@ impl MockDriver {
             }
             None => (Store::Memory, memory),
         };
+        let is_restart = found.is_some();
         let state = found.unwrap_or_else(|| Arc::new(Mutex::new(State::new(config.seed))));
         let inherited = {
             let mut state = state.lock();
@@ -236,7 +236,11 @@ impl MockDriver {
             inherited: Mutex::new(inherited),
             config,
         };
-        Ok(Arc::new(Self { shared: Arc::new(shared), node: 0 }))
+        let driver = Self { shared: Arc::new(shared), node: 0 };
+        if is_restart {
+            driver.lose_at_restart();
+        }
+        Ok(Arc::new(driver))
     }
 
     /// The driver as another node serves it, by its index in the configuration; `None` if there is no such node.

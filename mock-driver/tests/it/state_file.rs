@@ -1,6 +1,6 @@
 //! Checks the state after a restart.
 
-use csi_mock_driver::{Config, ConfigError, MockDriver, StateFileError};
+use csi_mock_driver::{Config, ConfigError, Defect, MockDriver, StateFileError};
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::{self};
 use tonic::Request;
@@ -58,4 +58,17 @@ async fn without_a_file_a_restart_keeps_the_memory() {
     let later = create(&before, volume_request("w")).await.volume_id;
     let request = v1::ControllerGetVolumeRequest { volume_id: later };
     assert!(after.controller_get_volume(Request::new(request)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_new_process_with_the_file_is_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = || Config {
+        state: Some(directory.path().join("state")),
+        defects: vec![Defect::RestartForgetsNames],
+        ..Config::default()
+    };
+    let volume = create(&with(config()), volume_request("v")).await;
+    let again = create(&with(config()), volume_request("v")).await;
+    assert_ne!(again.volume_id, volume.volume_id);
 }
