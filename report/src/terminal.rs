@@ -35,6 +35,8 @@ pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
 const OTHERS_SHOWN_MAX: usize = 20;
 /// Number of objects shown that were left behind, of those that may have been, and of the commands that remove them.
 const LEFT_SHOWN_MAX: usize = 50;
+/// Things shown at most that one check may have left behind for one reason.
+const ALIKE_SHOWN_MAX: usize = 3;
 
 /// Checks that failed and are listed in the end.
 const FAILED_SHOWN_MAX: usize = 100;
@@ -457,7 +459,7 @@ fn write_left_behind(out: &mut impl Write, summary: &Summary, columns: Option<us
     let ours = leaks.into_iter().map(leak_line).chain(left.into_iter().map(left_line)).collect();
     let lists: [(String, Vec<String>, usize); 3] = [
         (format!("{BAD}LEFT BEHIND{BAD:#} by this run"), ours, LEFT_SHOWN_MAX),
-        (format!("{ODD}MAY BE LEFT BEHIND{ODD:#}"), doubtful.map(left_line).collect(), LEFT_SHOWN_MAX),
+        (format!("{ODD}MAY BE LEFT BEHIND{ODD:#}"), doubtful_lines(doubtful), LEFT_SHOWN_MAX),
         (
             format!("{ODD}note{ODD:#}: new, but named in no reply to this run"),
             others.map(leak_line).collect(),
@@ -485,6 +487,29 @@ fn leak_line(leak: &Leak) -> String {
 fn left_line(left: &LeftBehind) -> String {
     let made = left.check.as_ref().map(|check| format!(", made by {check}")).unwrap_or_default();
     format!("  {}{made}: {}\n", plain(&shortened(&left.what)), plain(&shortened(&left.why)))
+}
+
+/// A line for each object, or one for many that a check may have left for one reason.
+fn doubtful_lines<'a>(doubtful: impl Iterator<Item = &'a LeftBehind>) -> Vec<String> {
+    let mut groups: Vec<Vec<&LeftBehind>> = Vec::new();
+    for left in doubtful {
+        let is_alike = |group: &&mut Vec<&LeftBehind>| {
+            group.first().is_some_and(|first| (&first.check, &first.why) == (&left.check, &left.why))
+        };
+        match groups.iter_mut().find(is_alike) {
+            Some(group) => group.push(left),
+            None => groups.push(vec![left]),
+        }
+    }
+    let lines = |group: Vec<&LeftBehind>| match group.len().checked_sub(ALIKE_SHOWN_MAX) {
+        Some(hidden @ 1..) => {
+            let mut lines: Vec<String> = group.into_iter().take(ALIKE_SHOWN_MAX).map(left_line).collect();
+            lines.push(format!("  … and {} for this reason\n", count(hidden, "more thing")));
+            lines
+        }
+        _ => group.into_iter().map(left_line).collect(),
+    };
+    groups.into_iter().flat_map(lines).collect()
 }
 
 /// The commands that remove what was left behind, each once.

@@ -152,12 +152,17 @@ impl Stories {
         }
         // Checks end in another order in each run; two reports should be easy to compare.
         self.stories.sort_by(|a, b| (a.kind, a.labels.first()).cmp(&(b.kind, b.labels.first())));
+        let mut has_short_warnings = false;
         for story in self.stories.iter().filter(|story| story.kind.is_shown(detail)) {
             if story.kind.is_in_full(detail) {
                 write_full(out, story, columns)?;
             } else {
+                has_short_warnings |= story.kind == StoryKind::Warned;
                 write_short(out, story, columns)?;
             }
+        }
+        if has_short_warnings {
+            write_headed(out, DIM, "warnings", "in full, and why they are no failures: -vv", columns)?;
         }
         Ok(())
     }
