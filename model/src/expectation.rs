@@ -121,7 +121,7 @@ impl Expectation {
         match self.done {
             Done::Due | Done::Permitted => Finding::Fits,
             Done::Tolerated(because) => {
-                Finding::UnusualInput(breach(format!("{method} {} was done ({because})", self.what)))
+                Finding::UnusualInput(breach(format!("{method} {} succeeded ({because})", self.what)))
             }
             Done::Wrong => {
                 breach(format!("{method} {} must be rejected, but succeeded", self.what)).weighed()

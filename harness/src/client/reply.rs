@@ -222,7 +222,7 @@ impl<T> Reply<T> {
         let (rpc, log) = (self.rpc, self.log.clone());
         match self.done() {
             Ok(_) => {
-                let done = Violation::new(format!("{rpc} {what} was done"));
+                let done = Violation::new(format!("{rpc} {what} succeeded"));
                 log.warn(done.expected(&refusal).actual("OK"));
                 Ok(())
             }

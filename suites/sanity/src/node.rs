@@ -153,7 +153,7 @@ pub(crate) fn incomplete(
 pub(crate) fn refused_or_stateless<T>(cx: &Cx, reply: Reply<T>, what: &str) -> CheckResult {
     match reply.any_answer()? {
         Ok(_) => cx.warn(
-            Violation::new(format!("{what} was done"))
+            Violation::new(format!("{what} succeeded"))
                 .expected("NOT_FOUND, unless the node plugin cannot know which volumes exist")
                 .actual("OK"),
         ),

@@ -43,7 +43,7 @@ async fn must_refuse_unknown_key(cx: &Cx, volume: &v1::Volume) -> CheckResult {
         let done = cx.call(request).await.may_be_refused(what, refusal)?;
         ensure!(
             done.is_none(),
-            "ControllerModifyVolume {what} was done";
+            "ControllerModifyVolume {what} succeeded";
             of: &req::CTRL_MODIFYVOL_006,
             expected: "INVALID_ARGUMENT, since the driver has to validate mutable_parameters",
             actual: "OK"

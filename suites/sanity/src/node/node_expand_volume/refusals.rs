@@ -24,7 +24,7 @@ check! {
         let reply = cx.call(request(cx, &staged, &path, cx.expand_size_bytes())).await;
         let what = "NodeExpandVolume of a volume that does not exist, at a path that does not exist,";
         match reply.any_answer()? {
-            Ok(_) => Err(Violation::new(format!("{what} was done")).expected("NOT_FOUND").actual("OK").into()),
+            Ok(_) => Err(Violation::new(format!("{what} succeeded")).expected("NOT_FOUND").actual("OK").into()),
             Err(refused) => not_malformed(cx, &refused, what),
         }
     }

@@ -53,7 +53,7 @@ check! {
         if cx.node_publish(request).await.may_be_refused(what, refusal)?.is_none() {
             return Ok(());
         }
-        let done = Violation::new(format!("NodePublishVolume {what} was done"))
+        let done = Violation::new(format!("NodePublishVolume {what} succeeded"))
             .expected("ALREADY_EXISTS, unless the volume cannot be written to anyway");
         match cx.is_writable(&target_path) {
             Some(true) => return Err(done.actual("OK, and the volume can be written to").into()),
