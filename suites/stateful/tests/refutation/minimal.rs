@@ -12,7 +12,7 @@ use crate::registry;
 const SEEDS: [u64; 2] = [1, 2];
 
 /// The defect, the check, and the calls of the report.
-const MINIMAL: [(&str, &str, &[&str]); 17] = [
+const MINIMAL: [(&str, &str, &[&str]); 18] = [
     ("create-volume-forgets-names", "property/volumes", &["CreateVolume", "CreateVolume"]),
     // The first sequence that shows it asks for a copy under the name.
     (
@@ -63,13 +63,38 @@ const MINIMAL: [(&str, &str, &[&str]); 17] = [
     ),
     ("node-unpublish-refuses-repeats", "property/nodes", &["CreateVolume", "NodeUnpublishVolume"]),
     ("create-volume-ignores-size-conflict", "idempotency/after-an-error", &["CreateVolume", "CreateVolume"]),
+    // It only warns.
+    (
+        "delete-volume-deletes-in-use",
+        "property/volumes",
+        &["CreateVolume", "ControllerPublishVolume", "DeleteVolume"],
+    ),
 ];
+
+/// Steps at most of the way to calls that contradict each other: those, the calls that made their objects, and the ends of the driver.
+const CONTRADICTION_STEPS_MAX: usize = 8;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let trial = |(defect, check, calls): (&'static str, &'static str, &'static [&'static str])| {
         Trial::test(format!("minimal/{defect}/{check}"), move || is_minimal(defect, check, calls))
     };
-    MINIMAL.into_iter().map(trial).collect()
+    let contradiction =
+        || Trial::test("minimal/restart-forgets-names/restart/under-load", is_short_under_load);
+    MINIMAL.into_iter().map(trial).chain([contradiction()]).collect()
+}
+
+/// Of the hundreds of calls under load, the report has those that matter, and first the one that made the volume.
+fn is_short_under_load() -> Result<(), Failed> {
+    let mock = csi_mock_driver::Config { defects: vec![Defect::RestartForgetsNames], ..Default::default() };
+    let config = Config { effort: Effort { kills: 24, ..Effort::default() }, ..short() };
+    let run = mock::run(registry(), mock, config, SEEDS[0], |other| other.id == "restart/under-load")?;
+    let mut violations = run.reports.iter().filter_map(|report| report.outcome.violation());
+    let steps = violations.next().ok_or("nothing is found")?.reproduction.to_vec();
+    let has_end = steps.iter().any(|step| step.rpc.is_none());
+    match steps.iter().find_map(|step| step.rpc.as_deref()) {
+        Some("CreateVolume") if has_end && steps.len() <= CONTRADICTION_STEPS_MAX => Ok(()),
+        _ => Err(Failed::from(format!("{steps:#?}"))),
+    }
 }
 
 fn is_minimal(defect: &str, check: &str, calls: &[&str]) -> Result<(), Failed> {
