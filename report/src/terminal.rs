@@ -697,6 +697,29 @@ mod tests {
     }
 
     #[test]
+    fn many_doubtful_leftovers_of_one_reason_are_a_few_lines() {
+        let left = |nth: usize, why: &str| LeftBehind {
+            what: format!("volume {nth}"),
+            id: None,
+            why: why.to_owned(),
+            in_doubt: true,
+            check: Some("c".to_owned()),
+            remove: None,
+        };
+        let mut all: Vec<LeftBehind> = (0..5).map(|nth| left(nth, "no answer")).collect();
+        all.push(left(5, "no time"));
+        let lines = doubtful_lines(all.iter());
+        assert_eq!(
+            lines[2..],
+            [
+                "  volume 2, made by c: no answer\n",
+                "  … and 2 more things for this reason\n",
+                "  volume 5, made by c: no time\n",
+            ]
+        );
+    }
+
+    #[test]
     fn a_user_learns_why_little_was_tested() {
         let reasons = [("it cannot", 5), ("--config names no `volumes`", 2)];
         assert_eq!(said(4, &reasons), "", "half of the checks");

@@ -4,6 +4,9 @@ use std::io::Write as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use csi_proto::Listener;
+use tonic::service::Routes;
+
 use crate::program::{Said, check};
 
 /// Runs against the path, with short limits.
@@ -68,4 +71,16 @@ fn a_peer_that_hangs_up() {
     let path = directory.path().join("csi.sock");
     listen(&path, drop);
     reach(&path, &["csi.sock"]);
+}
+
+#[test]
+fn a_service_that_is_no_csi() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("csi.sock");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let endpoint = path.to_str().unwrap().parse().unwrap();
+    let listener = runtime.block_on(Listener::bind(&endpoint)).unwrap();
+    // Without services, each call is UNIMPLEMENTED, as it is where there are others than those of CSI.
+    runtime.spawn(listener.serve(Routes::default(), std::future::pending()));
+    reach(&path, &["csi.sock", "UNIMPLEMENTED", "CSI 0.x"]);
 }

@@ -171,3 +171,54 @@ async fn suites_run_together_or_in_turn() {
     assert_eq!(order(false).await, [&*SECOND.id, &*FIRST.id]);
     assert_eq!(order(true).await, [&*FIRST.id, &*SECOND.id]);
 }
+
+check! {
+    /// A driver may die of it.
+    CRASHES {
+        id: "order/crashes",
+        title: "is prone to crash the driver",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+        runs: CrashProne,
+    }
+    async |_cx| {
+        Ok(())
+    }
+}
+
+check! {
+    /// Users of the Go csi-sanity know it by name.
+    KNOWN {
+        id: "order/known",
+        title: "may lose data, and is known by its Go name",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+        replaces: ["a test of the Go csi-sanity"],
+        runs: LosesData,
+    }
+    async |_cx| {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn without_restarts_known_checks_come_before_crashes() {
+    let bench = Bench::start(Default::default(), config()).await;
+    let ran = bench.run(&[&CRASHES, &ERASES_ALONE, &KNOWN]).await;
+    let labels: Vec<&str> = ran.outcomes.iter().map(|(label, _)| label.as_str()).collect();
+    assert_eq!(labels, [&*KNOWN.id, &*CRASHES.id, &*ERASES_ALONE.id]);
+}
+
+check! {
+    /// Users do not know it.
+    ERASES_ALONE {
+        id: "order/erases-alone",
+        title: "may lose data",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+        runs: LosesData,
+    }
+    async |_cx| {
+        Ok(())
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_proto::{Call, Service, UnaryCall, code_name, v1};
+use csi_proto::{Call, Rpc, Service, UnaryCall, code_name, v1};
 use tonic::Code;
 
 use super::{Peer, TargetError};
@@ -29,6 +29,8 @@ pub(super) struct Interview<'a> {
     pub(super) capabilities: Capabilities,
     pub(super) hidden: BTreeSet<Capability>,
     pub(super) services: BTreeSet<Service>,
+    /// True if GetPluginInfo is not implemented, as where the whole service is not.
+    lacks_identity: bool,
     /// Services that did not report their capabilities, and the reasons.
     pub(super) unreported: BTreeMap<Service, String>,
     pub(super) remarks: Vec<String>,
@@ -46,6 +48,7 @@ impl<'a> Interview<'a> {
             capabilities: Capabilities::default(),
             hidden: BTreeSet::new(),
             services: BTreeSet::from([Service::Identity]),
+            lacks_identity: false,
             unreported: BTreeMap::new(),
             remarks: Vec::new(),
             response_rules: ResponseRules::new(config),
@@ -56,6 +59,7 @@ impl<'a> Interview<'a> {
     /// Calls GetPluginInfo of the first node, and GetPluginCapabilities of it and of Controller services elsewhere.
     pub(super) async fn identity(&mut self) -> Result<v1::GetPluginInfoResponse, TargetError> {
         let info = self.ask(&self.nodes[0], v1::GetPluginInfoRequest {}).await?.unwrap_or_else(|refused| {
+            self.lacks_identity = refused.code == Code::Unimplemented;
             self.remarks.push(format!("GetPluginInfo failed, so the driver has no name here: {refused}"));
             v1::GetPluginInfoResponse::default()
         });
@@ -112,6 +116,11 @@ impl<'a> Interview<'a> {
             add_node_capabilities(&mut self.capabilities, answer);
         }
         self.advertised_services();
+        if self.lacks_identity && self.services.len() == 1 {
+            let problem = "UNIMPLEMENTED, and so are the other services of csi.v1; this may be the socket of something else, or of a driver for \
+                           CSI 0.x, which has other names";
+            return Err(not_a_driver(controller, v1::GetPluginInfoRequest::RPC, problem.to_owned()));
+        }
         self.versions();
         Ok(())
     }
@@ -279,8 +288,12 @@ impl<'a> Interview<'a> {
             Answer::Refused(refused) => return Ok(Err(refused)),
             Answer::Unknown(no_answer) => no_answer.to_string(),
         };
-        Err(TargetError::NotADriver { endpoint: (*peer.endpoint).clone(), rpc, problem })
+        Err(not_a_driver(peer, rpc, problem))
     }
+}
+
+fn not_a_driver(peer: &Peer, rpc: Rpc, problem: String) -> TargetError {
+    TargetError::NotADriver { endpoint: (*peer.endpoint).clone(), rpc, problem }
 }
 
 fn add_node_capabilities(capabilities: &mut Capabilities, answer: v1::NodeGetCapabilitiesResponse) {
