@@ -97,6 +97,14 @@ fn a_missing_manifest_is_an_error_of_the_plan_too() {
 }
 
 #[test]
+fn all_missing_classes_are_reported() {
+    let classes = "StorageClass: {FromExistingClassName: one}\nSnapshotClass: {FromExistingClassName: two}\n";
+    let (_directory, path) = definition(&format!("{classes}DriverInfo: {{Name: a}}\n"));
+    let shown = ["error: --driver-definition", "one.yaml", "error: --driver-definition", "two.yaml"];
+    check(&["e2e", "--plan", "--driver-definition", path.to_str().unwrap()], 2, &shown);
+}
+
+#[test]
 fn all_mistakes_in_a_definition_are_reported() {
     let (_directory, path) =
         definition("DriverInfo:\n  Name: a\n  MaxFileSize: 1Gi\n  Capabilities: {block: 'yes'}\n");
@@ -128,6 +136,7 @@ fn a_driver_of_another_name_is_an_early_error() {
     let arguments = ["e2e", "--driver-definition", MOCK, "--endpoint", &driver.endpoint];
     let said = check(&arguments, 2, &shown);
     assert_eq!(said.stdout, "", "no test has begun");
+    check(&[&arguments[..], &["--plan"]].concat(), 2, &shown);
     let (_directory, path) = definition("DriverInfo: {Name: other.example}\n");
     let mut right = program();
     right.args(["e2e", "--driver-definition", path.to_str().unwrap(), "--endpoint", &driver.endpoint]);
