@@ -261,7 +261,7 @@ fn of_calls(check: &CheckEntry) -> Vec<Step> {
     for (at, (call, rpc)) in all.iter().enumerate().rev() {
         let (code, message) = match (&call.status, &call.no_answer) {
             (Some(status), _) => (status.code.as_str(), status.message.as_str()),
-            (None, Some(why)) => ("no answer", why.as_str()),
+            (None, Some(why)) => (ReproductionStep::NO_ANSWER, why.as_str()),
             (None, None) => ("OK", ""),
         };
         let response = call.response.as_ref().unwrap_or(&Value::Null);

@@ -162,7 +162,7 @@ impl CallRecord {
         let (code, response) = match self.outcome() {
             Answer::Ok(response) => (code_name(Code::Ok), response),
             Answer::Refused(refused) => (code_name(refused.code), Value::Null),
-            Answer::Unknown(_) => ("no answer", Value::Null),
+            Answer::Unknown(_) => (ReproductionStep::NO_ANSWER, Value::Null),
         };
         let (rpc, what) = (Some(self.rpc.method.to_owned()), self.rpc.to_string());
         ReproductionStep { what, rpc, request: self.request(), code: code.to_owned(), response }

@@ -44,6 +44,12 @@ pub fn of_change(code: Code) -> Effect {
     }
 }
 
+/// Returns true for codes that say neither what is wrong with the request nor that it should be repeated. Drivers answer with them if
+/// something in them fails.
+pub fn says_nothing(code: Code) -> bool {
+    matches!(code, Code::Internal | Code::Unknown)
+}
+
 /// Returns true if a refusal of the RPC of this name only says "not now", so that an orchestrator repeats the call.
 pub fn is_not_now(method: &str, code: Code) -> bool {
     match code {

@@ -230,6 +230,9 @@ pub struct ReproductionStep {
 }
 
 impl ReproductionStep {
+    /// The code of a call that got no answer.
+    pub const NO_ANSWER: &str = "no answer";
+
     /// A step that is no call.
     pub fn by_hand(what: impl Into<String>) -> ReproductionStep {
         ReproductionStep {

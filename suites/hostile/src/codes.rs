@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use csi_harness::prelude::*;
+use csi_harness::protocol::effect;
 use csi_proto::reflect::prost_reflect::DynamicMessage;
 use serde_json::Value;
 
@@ -95,7 +96,7 @@ fn unknown_id(cx: &Cx, field: &str) -> String {
 
 /// Returns true if an answer says that the driver is at fault, or nothing.
 fn is_internal(answer: &Answer<Value>) -> bool {
-    matches!(answer, Answer::Refused(refused) if matches!(refused.code, Code::Internal | Code::Unknown))
+    matches!(answer, Answer::Refused(refused) if effect::says_nothing(refused.code))
 }
 
 /// The errors whose codes do not name the problem; the first of each RPC is kept.

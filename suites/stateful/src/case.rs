@@ -19,6 +19,7 @@ use csi_harness::checks::check::Check;
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
 use csi_harness::results::stored::{self, CaseError};
+use csi_harness::spec::verdict::ReproductionStep;
 use csi_model::answer::Answer;
 use csi_model::call::Call;
 use csi_model::expectation::Breach;
@@ -124,7 +125,7 @@ pub struct CaseStep {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RecordedAnswer {
-    /// The code, or [`NO_ANSWER`].
+    /// The code, or [`ReproductionStep::NO_ANSWER`].
     pub code: String,
     /// The message of the status.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -133,9 +134,6 @@ pub struct RecordedAnswer {
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub response: Value,
 }
-
-/// Stands for a code where there was no answer.
-pub const NO_ANSWER: &str = "no answer";
 
 fn is_zero(worker: &u16) -> bool {
     *worker == 0
@@ -279,7 +277,7 @@ impl RecordedAnswer {
         let code = match answer {
             Answer::Done(_) => "OK",
             Answer::Refused(code) | Answer::PutOff(code) => code_name(*code),
-            Answer::Unknown => NO_ANSWER,
+            Answer::Unknown => ReproductionStep::NO_ANSWER,
         };
         RecordedAnswer { code: code.to_owned(), message: message.to_owned(), response }
     }

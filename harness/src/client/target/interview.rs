@@ -231,9 +231,7 @@ impl<'a> Interview<'a> {
             }
         }
         if let Err(refused) = &answer
-            && (refused.code == Code::Internal
-                || refused.code == Code::Unknown
-                || effect::is_not_now(rpc.method, refused.code))
+            && (effect::says_nothing(refused.code) || effect::is_not_now(rpc.method, refused.code))
             && self.may_exist(rpc.service)
         {
             self.unreported.insert(rpc.service, format!("{rpc} was rejected: {refused}"));

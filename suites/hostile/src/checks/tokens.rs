@@ -1,6 +1,7 @@
 //! Sends page tokens that this list never returned.
 
 use csi_harness::prelude::*;
+use csi_harness::protocol::effect;
 
 use crate::codes::survives;
 use crate::injection_points::TextRole;
@@ -66,7 +67,7 @@ check! {
         }
         let request = v1::ListSnapshotsRequest { starting_token: token, ..Default::default() };
         match cx.call(request).await.any_answer()? {
-            Err(refused) if matches!(refused.code, Code::Internal | Code::Unknown) => Err(Violation::new(
+            Err(refused) if effect::says_nothing(refused.code) => Err(Violation::new(
                 "ListSnapshots rejects a token of ListVolumes with a code for faults of the driver",
             )
             .expected("ABORTED, or OK")

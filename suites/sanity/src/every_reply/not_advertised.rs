@@ -1,6 +1,7 @@
 //! Calls RPCs that the driver does not advertise.
 
 use csi_harness::prelude::*;
+use csi_harness::protocol::effect;
 use csi_harness::protocol::rpc::{FACTS, Facts, PROMISES};
 
 use crate::gated::{is_promised, refusal};
@@ -25,7 +26,7 @@ check! {
         for facts in served.filter(advertised_nowhere) {
             // OK is no violation, and the driver may notice a malformed request or an unknown object first.
             if let Some(refused) = refusal(cx, facts).await?
-                && matches!(refused.code, Code::Internal | Code::Unknown)
+                && effect::says_nothing(refused.code)
             {
                 wrong.push(format!("{} answers {refused}", facts.rpc));
             }

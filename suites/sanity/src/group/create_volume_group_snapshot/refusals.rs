@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
+use csi_harness::protocol::effect;
 
 use crate::group::{request_for, two_volumes};
 
@@ -73,7 +74,7 @@ check! {
                 .expected("an error, preferably NOT_FOUND")
                 .actual("OK")
                 .into()),
-            Err(refused) if matches!(refused.code, Code::Internal | Code::Unknown) => {
+            Err(refused) if effect::says_nothing(refused.code) => {
                 cx.warn(
                     Violation::new("a missing source is rejected with a code that does not fit")
                         .of(&req::GROUP_CREATE_004)
