@@ -22,6 +22,8 @@ const DEFECT_WINDOW: Duration = Duration::from_millis(20);
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
 const TIB: i64 = 1 << 40;
+/// The storage of a driver whose mistake shows when it is used up.
+const SMALL_STORAGE_BYTES: i64 = 8 * TIB;
 
 /// The configuration of a mock driver. [`Config::default`] is a correct driver in memory, with every capability and
 /// without a need for privileges.
@@ -278,6 +280,10 @@ impl Config {
         }
         if has(Quirk::SecretsDemanded) {
             self.required_secrets.0.entry("password".to_owned()).or_insert_with(|| "mock".to_owned());
+        }
+        if self.defects.contains(&Defect::GetCapacityConstant) {
+            // A number that stays as it is contradicts nothing until the storage is used up.
+            self.capacity_bytes = self.capacity_bytes.min(SMALL_STORAGE_BYTES);
         }
         for point in self.defects.iter().filter_map(|defect| defect.needs_time()) {
             self.delay.entry(point).or_insert(Delay(DEFECT_WINDOW));

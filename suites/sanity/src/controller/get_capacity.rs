@@ -9,6 +9,9 @@ const HUGE_BYTES: i64 = 1 << 62;
 /// A volume of this part of the available space is small enough for other users to have enough left while it exists.
 const PART_OF_SPACE: i64 = 16;
 
+/// Number of large volumes that are made until storage has to be used up. Each may be in another part of the storage.
+const LARGE_VOLUMES_MAX: usize = 8;
+
 /// Returns a request with all arguments with which volumes are made.
 fn request(cx: &Cx) -> v1::GetCapacityRequest {
     let topology = cx.config().topology_requirement.as_ref();
@@ -284,6 +287,64 @@ check! {
 }
 
 check! {
+    /// A number that is that of the whole storage sends volumes to nodes that are full. Thin storage may report as much with a volume as
+    /// without it, as long as it makes what it reports. A large volume is only tried where the number has not changed with a small one, so
+    /// that no storage is used up that is really taken by each volume.
+    CAN_BE_MADE {
+        id: "controller/get-capacity/can-be-made",
+        title: "space that GetCapacity still reports beside other volumes is there",
+        spec: [req::CTRL_CAPACITY_006],
+        needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
+        refuted_by: ["get-capacity-constant"],
+        runs: CrashProne,
+    }
+    async |cx| {
+        let v1::GetCapacityResponse { available_capacity: before, maximum_volume_size, .. } = capacity(cx).await?;
+        let maximum = maximum_volume_size.unwrap_or(before);
+        let small = maximum.min(before / PART_OF_SPACE);
+        let large = maximum.min(before - small - small / 2);
+        if small < cx.volume_size_bytes() || before >= HUGE_BYTES {
+            return Err(Stop::skip("the driver reports too little space for this, or no limit of it"));
+        }
+        made_of(cx, small).await.or_skip("it makes no volume of a small part of the reported space")?;
+        if capacity(cx).await?.available_capacity <= before - small / 2 {
+            return Ok(());
+        }
+        let mut possible = None;
+        // No volume may be as large as the sum of several pools.
+        for bytes in [large, large / 2, large / 4] {
+            if made_of(cx, bytes).await.any_answer()?.is_ok() {
+                possible = Some(bytes);
+                break;
+            }
+        }
+        let Some(bytes) = possible else {
+            return Err(Stop::skip("it makes no volume of a large part of the reported space"));
+        };
+        for _ in 1..LARGE_VOLUMES_MAX {
+            let Err(refused) = made_of(cx, bytes).await.any_answer()? else { continue };
+            let now = capacity(cx).await?.available_capacity;
+            if refused.code == Code::ResourceExhausted && now >= bytes {
+                cx.warn(
+                    Violation::new("GetCapacity reports space that is used up")
+                        .expected(format!("less than {}, for which CreateVolume says RESOURCE_EXHAUSTED", sized(bytes)))
+                        .actual(format!("available_capacity {}, and {} before any volume was made", sized(now), sized(before))),
+                );
+            }
+            break;
+        }
+        Ok(())
+    }
+}
+
+/// Asks for a volume of this size.
+async fn made_of(cx: &Cx, required_bytes: i64) -> Reply<v1::Volume> {
+    let range = v1::CapacityRange { required_bytes, limit_bytes: 0 };
+    let create = v1::CreateVolumeRequest { capacity_range: Some(range), ..cx.create_volume_request() };
+    cx.create_volume(create).await
+}
+
+check! {
     /// The reported number must be the actual limit.
     MINIMUM_HOLDS {
         id: "controller/get-capacity/minimum-holds",
@@ -318,4 +379,5 @@ pub(crate) static CHECKS: &[&Check] = &[
     &MAXIMUM_HOLDS,
     &MAXIMUM_REPORTED,
     &MINIMUM_HOLDS,
+    &CAN_BE_MADE,
 ];
