@@ -73,7 +73,11 @@ impl Judge {
         machine::excuse(evidence);
         if let Some(violation) = evidence.still_mounted.take() {
             match reported_by(faults, &label, &violation, evidence) {
-                Some(other) => evidence.notes.push(format!("{}; {other} fails", violation.message)),
+                Some(other) if other == label => {
+                    let why = "which may be due to what this check reports";
+                    evidence.notes.push(format!("{}, {why}", violation.message));
+                }
+                Some(other) => evidence.notes.push(format!("{}, which {other} reports", violation.message)),
                 None => evidence.blamed.push(violation),
             }
         }

@@ -426,7 +426,8 @@ pub(crate) fn left_behind_entry(summary: &Summary, left: &LeftBehind) -> LeftBeh
 
 impl From<LeftBehindEntry> for LeftBehind {
     fn from(LeftBehindEntry { what, id, why, in_doubt, check, remove }: LeftBehindEntry) -> LeftBehind {
-        LeftBehind { what, id, why, in_doubt, check, remove: remove.map(Removal::Command) }
+        let (is_mount, remove) = (false, remove.map(Removal::Command));
+        LeftBehind { what, id, why, in_doubt, is_mount, check, remove }
     }
 }
 
@@ -477,7 +478,7 @@ impl CheckEntry {
     }
 
     /// The check that reports the fault which this one only shows again.
-    pub(crate) fn reported_in(&self) -> Option<&str> {
+    pub fn reported_in(&self) -> Option<&str> {
         let same = self.same_fault.as_ref().map(|same| same.check.as_str());
         same.or(self.reported_in.as_deref().filter(|_| self.word == OutcomeKind::Skipped))
     }

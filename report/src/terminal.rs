@@ -502,7 +502,7 @@ fn doubtful_lines<'a>(doubtful: impl Iterator<Item = &'a LeftBehind>) -> Vec<Str
         }
     }
     let lines = |group: Vec<&LeftBehind>| match group.len().checked_sub(ALIKE_SHOWN_MAX) {
-        Some(hidden @ 1..) => {
+        Some(hidden @ 2..) => {
             let mut lines: Vec<String> = group.into_iter().take(ALIKE_SHOWN_MAX).map(left_line).collect();
             lines.push(format!("  … and {} for this reason\n", count(hidden, "more thing")));
             lines
@@ -703,6 +703,7 @@ mod tests {
             id: None,
             why: why.to_owned(),
             in_doubt: true,
+            is_mount: false,
             check: Some("c".to_owned()),
             remove: None,
         };

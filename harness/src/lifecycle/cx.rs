@@ -318,6 +318,7 @@ impl Cx {
             id: None,
             why: "it could not be removed".to_owned(),
             in_doubt: false,
+            is_mount: false,
             check: Some(self.label().to_owned()),
             remove: Some(Removal::Cleanup),
         }));

@@ -376,6 +376,7 @@ impl Ledger {
             id: entry.resource.id(),
             why: entry.stays.as_ref().map_or_else(|| NOT_TRIED.to_owned(), |stays| stays.why.clone()),
             in_doubt: entry.is_in_doubt(),
+            is_mount: entry.stays.as_ref().is_some_and(Stays::is_mount),
             check: Some(check.to_owned()),
             remove: is_kept.then_some(Removal::Cleanup),
         };

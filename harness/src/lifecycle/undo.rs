@@ -75,13 +75,13 @@ impl Resource {
                 let (volume_id, staging_target_path) = (volume_id.clone(), path.clone());
                 let request = v1::NodeUnstageVolumeRequest { volume_id, staging_target_path };
                 thaw(session, path).await;
-                unstacked(session, path, || insist(session, request.clone(), exists)).await
+                unstacked(session, path, || undone_by(session, request.clone(), exists)).await
             }
             Resource::Publication { volume_id, path } => {
                 let (volume_id, target_path) = (volume_id.clone(), path.clone());
                 let request = v1::NodeUnpublishVolumeRequest { volume_id, target_path };
                 thaw(session, path).await;
-                unstacked(session, path, || insist(session, request.clone(), exists)).await
+                unstacked(session, path, || undone_by(session, request.clone(), exists)).await
             }
             Resource::StagingDirectory(path) => Ok(session.paths().remove_staging(path).await?),
             Resource::TargetDirectories(path) => Ok(session.paths().remove_target(path).await?),
@@ -116,21 +116,29 @@ async fn thaw(session: &Session, path: &str) {
 /// Undoes what is mounted at a path, and again for each mount that a driver has put over another.
 async fn unstacked<F>(session: &Session, path: &str, mut undo: impl FnMut() -> F) -> Result<(), Stays>
 where
-    F: Future<Output = Result<(), Stays>>,
+    F: Future<Output = Result<Undone, Stays>>,
 {
+    let mut is_done = false;
     let is_mounted = || session.paths().commands().is_none() && !mounts::at(Path::new(path)).is_empty();
     for _ in 0..TRIES_MAX {
-        if let Err(stays) = undo().await {
-            // The mount is there, so that the volume is in use whatever the driver answers.
-            let obstacle = if is_mounted() { Obstacle::Other } else { stays.obstacle };
-            return Err(Stays { obstacle, ..stays });
+        match undo().await {
+            Ok(undone) => is_done |= undone == Undone::Done,
+            Err(stays) => {
+                // The mount is there, so that the volume is in use whatever the driver answers.
+                let obstacle = if is_mounted() { Obstacle::Other } else { stays.obstacle };
+                return Err(Stays { obstacle, ..stays });
+            }
         }
         if !is_mounted() {
             return Ok(());
         }
     }
-    let why = format!("{} is still mounted, although the driver answers as if it were not", named(path));
-    Err(Stays { why, in_doubt: false, obstacle: Obstacle::StillMounted })
+    let (obstacle, answer) = match is_done {
+        true => (Obstacle::StillMounted, "OK"),
+        false => (Obstacle::UnknownAndMounted, "that there is no such volume"),
+    };
+    let why = format!("{} is still mounted, although the driver answers {answer}", named(path));
+    Err(Stays { why, in_doubt: false, obstacle })
 }
 
 fn delete_volume(id: &str) -> v1::DeleteVolumeRequest {
@@ -141,9 +149,30 @@ fn delete_snapshot(id: &str) -> v1::DeleteSnapshotRequest {
     v1::DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() }
 }
 
+/// The answer after which nothing is left to undo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Undone {
+    /// It was undone.
+    Done,
+    /// The driver does not know it.
+    NotThere,
+}
+
+/// Repeats a request that undoes something until there is nothing left to undo.
+///
+/// # Errors
+/// As for [`undone_by`].
+async fn insist<Q>(session: &Session, request: Q, exists: Exists) -> Result<(), Stays>
+where
+    Q: UnaryCall + Send + Sync,
+    Q::Response: Send + Sync,
+{
+    undone_by(session, request, exists).await.map(drop)
+}
+
 /// Repeats a request that undoes something until it is done: a few times at most, no longer than `time-limits:
 /// settle-ms`, and once if the driver does not have the RPC.
-async fn insist<Q>(session: &Session, request: Q, exists: Exists) -> Result<(), Stays>
+async fn undone_by<Q>(session: &Session, request: Q, exists: Exists) -> Result<Undone, Stays>
 where
     Q: UnaryCall + Send + Sync,
     Q::Response: Send + Sync,
@@ -151,14 +180,14 @@ where
     let mut tries = Tries::new(session, Q::RPC);
     loop {
         match session.call(request.clone()).once().await.into_answer() {
-            Answer::Ok(_) => return Ok(tries.done(Ok(()))?),
+            Answer::Ok(_) => return Ok(tries.done(Ok(Undone::Done))?),
             // Gone already: an unpublish of something unknown may be answered so.
-            Answer::Refused(Refused { code: Code::NotFound, .. }) => return Ok(()),
+            Answer::Refused(Refused { code: Code::NotFound, .. }) => return Ok(Undone::NotThere),
             // A definite no about something that may never have been.
             Answer::Refused(refused)
                 if exists != Exists::Yes && effect::of(Q::RPC, refused.code) == Effect::None =>
             {
-                return Ok(());
+                return Ok(Undone::NotThere);
             }
             Answer::Refused(refused) => tries.again_after(&refused).await.map_err(Stays::rejected)?,
             Answer::Unknown(no_answer) => tries.again_unanswered(&no_answer).await?,

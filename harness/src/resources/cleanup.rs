@@ -62,6 +62,8 @@ pub struct LeftBehind {
     pub why: String,
     /// True if it may not exist, or may not be the run's.
     pub in_doubt: bool,
+    /// True if only its mount is left, which can be removed without the driver.
+    pub is_mount: bool,
     /// Label of the check that made it, if that is known.
     pub check: Option<String>,
     /// The way to remove it, if there is one.

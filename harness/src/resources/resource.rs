@@ -69,11 +69,18 @@ pub(crate) enum Obstacle {
     Rejected,
     /// The driver answers OK, and the volume is still mounted.
     StillMounted,
+    /// The driver answers that there is no such volume, and it is still mounted.
+    UnknownAndMounted,
     /// The call got no answer, or it is no call of the driver that fails.
     Other,
 }
 
 impl Stays {
+    /// True if only the mount is left.
+    pub(crate) fn is_mount(&self) -> bool {
+        matches!(self.obstacle, Obstacle::StillMounted | Obstacle::UnknownAndMounted)
+    }
+
     /// The driver rejects the call that undoes it.
     pub(crate) fn rejected(why: String) -> Stays {
         Stays { why, in_doubt: false, obstacle: Obstacle::Rejected }

@@ -662,6 +662,7 @@ mod tests {
             check: None,
             why: "DeleteVolume answered INTERNAL".to_owned(),
             in_doubt,
+            is_mount: false,
             remove: None,
         };
         let summary = Summary {

@@ -280,6 +280,7 @@ impl New<'_> {
             id: Some(self.id),
             why: owner.why().to_owned(),
             in_doubt,
+            is_mount: false,
             check,
             remove,
         })

@@ -99,11 +99,13 @@ fn unanswered(calls: &[&CallRecord], violation: &Violation) -> Option<usize> {
     (0..calls.len()).rev().find(begins).filter(|_| has_crashed)
 }
 
-/// The last call of the RPC with which the message begins, that the rule is about, or in whose section it is.
+/// The last call of the RPC with which the message begins, that the rule is about, or in whose section it is. A field can be stated in the
+/// section of one RPC and be wrong in a call of another one, so that the section only counts if the last call is of that RPC.
 fn of_rpc(calls: &[&CallRecord], rule: Option<&Requirement>, violation: Option<&Violation>) -> Option<usize> {
     let first_word = |text: &'static str| text.split(' ').next();
     let message = violation.and_then(|violation| violation.message.split(' ').next());
-    let rule = rule.map(|rule| [Some(rule.rpc), first_word(rule.section)]);
+    let is_last = |method: &&str| calls.last().is_some_and(|call| call.rpc.method == *method);
+    let rule = rule.map(|rule| [Some(rule.rpc), first_word(rule.section).filter(is_last)]);
     let methods = std::iter::once(message).chain(rule.into_iter().flatten()).flatten();
     methods.filter_map(|method| calls.iter().rposition(|call| call.rpc.method == method)).next()
 }

@@ -76,13 +76,18 @@ impl Runner<'_> {
             self.dispatcher.emit(&Event::Remark(&remark));
         }
         let is_left = |point: &PathBuf| leaks.iter().any(|leak| Path::new(&leak.id) == point);
-        let removed = points.into_iter().filter(|point| !is_left(point) && !point.exists());
+        let unmounted: Vec<PathBuf> = points.into_iter().filter(|point| !is_left(point)).collect();
+        let removed = unmounted.iter().filter(|point| !point.exists()).cloned();
         let directories = removed.flat_map(|point| {
             let made_for = [Resource::StagingDirectory(point.clone()), Resource::TargetDirectories(point)];
             made_for.map(|directory| directory.to_string())
         });
         let directories: BTreeSet<String> = directories.collect();
-        self.dispatcher.summary.left_behind.retain(|left| !directories.contains(&left.what));
+        let is_gone = |left: &LeftBehind| {
+            let is_unmounted = |id: &String| unmounted.iter().any(|point| point == Path::new(id));
+            directories.contains(&left.what) || left.is_mount && left.id.as_ref().is_some_and(is_unmounted)
+        };
+        self.dispatcher.summary.left_behind.retain(|left| !is_gone(left));
     }
 
     pub(super) fn inventory_session(&self) -> Session {
