@@ -39,6 +39,9 @@ fn find<'a>(run: &'a Run, id: &str) -> Result<&'a CheckEntry, String> {
     let of_id = || run.checks.iter().filter(has_calls).find(|check| Check::id_of(&check.id) == id);
     match exact.filter(has_calls).or_else(of_id) {
         Some(check) => Ok(check),
+        None if let Some(reports) = exact.and_then(CheckEntry::reported_in) => {
+            Err(format!("{id} shows the fault that {reports} reports; export that check"))
+        }
         None if exact.is_some() => Err(format!(
             "the calls of {id} are not in it; a report has the calls of checks that failed, and with --trace those of all checks"
         )),

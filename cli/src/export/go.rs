@@ -141,7 +141,6 @@ pub(super) fn text(script: &Script) -> String {
     let by_hand = matches!(script.verdict, Verdict::ByEye(_))
         || script.steps.iter().any(|step| matches!(step, Step::ByHand(_)));
     let undoes = calls(&script.steps).any(|call| call.undo.is_some());
-    let publishes = calls(&script.steps).any(|call| call.rpc.method == "NodePublishVolume");
     let judges_code = matches!(script.verdict, Verdict::Code { .. });
     let compares = matches!(script.verdict, Verdict::Value { .. } | Verdict::OtherResponse(_));
     let own = [
@@ -149,7 +148,6 @@ pub(super) fn text(script: &Script) -> String {
         (compares, "encoding/json"),
         (true, "os"),
         (by_hand, "os/exec"),
-        (publishes, "path/filepath"),
         (compares, "reflect"),
         (true, "strconv"),
         (true, "strings"),
@@ -223,8 +221,9 @@ fn made(call: &Call, number: usize) -> String {
     let request = quoted(&call.request.to_string());
     let mut text = format!("\n\t// {number}. {rpc}: {}\n", one_line(&call.answer));
     let _ = writeln!(text, "\trequest{number} := &csi.{rpc}Request{{}}\n\tread({request}, request{number})");
-    if let Some(line) = directories(rpc.method, number) {
-        let _ = writeln!(text, "\tif err := {line}; err != nil {{\n\t\tt.Fatal(err)\n\t}}");
+    if let Some(directory) = call.directory() {
+        let made = format!("os.MkdirAll({}, 0o750)", quoted(directory));
+        let _ = writeln!(text, "\tif err := {made}; err != nil {{\n\t\tt.Fatal(err)\n\t}}");
     }
     let client = format!("csi.New{service}Client(conn)");
     if service == "SnapshotMetadata" {
@@ -246,17 +245,6 @@ fn made(call: &Call, number: usize) -> String {
         );
     }
     text
-}
-
-/// The directories that have to be there before a call, where the test shares the driver's file system.
-fn directories(method: &str, number: usize) -> Option<String> {
-    match method {
-        "NodeStageVolume" => Some(format!("os.MkdirAll(request{number}.GetStagingTargetPath(), 0o750)")),
-        "NodePublishVolume" => {
-            Some(format!("os.MkdirAll(filepath.Dir(request{number}.GetTargetPath()), 0o750)"))
-        }
-        _ => None,
-    }
 }
 
 fn undo_request(undo: &Undo, number: usize) -> String {

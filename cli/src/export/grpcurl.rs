@@ -60,6 +60,9 @@ fn made(call: &Call, number: usize, known: &mut BTreeMap<String, usize>) -> Stri
     let request = grpcurl::quoted(&call.request, &id);
     let path = call.rpc.path.trim_start_matches('/');
     let mut text = format!("\n# {number}. {}: {}\n", call.rpc, one_line(&call.answer));
+    if let Some(directory) = call.directory() {
+        let _ = writeln!(text, "mkdir -p {}", quoted(directory));
+    }
     let _ = writeln!(text, "request={request}\ncall {path} \"$request\"");
     for given in &call.given {
         let number = known.len() + 1;

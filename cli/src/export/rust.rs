@@ -51,9 +51,12 @@ pub(super) fn text(script: &Script) -> String {
             );
             continue;
         };
+        let directory = call.directory().map_or_else(String::new, |directory| {
+            format!("    std::fs::create_dir_all({directory:?}).expect(\"the directory is made\");\n")
+        });
         let _ = write!(
             text,
-            "\n    // {number}. {}: {answer}\n    let answer = {made};\n    println!(\"{}: {{answer:?}}\");\n",
+            "\n    // {number}. {}: {answer}\n{directory}    let answer = {made};\n    println!(\"{}: {{answer:?}}\");\n",
             call.rpc, call.rpc
         );
         let is_accused = script.accused() == Some(at);

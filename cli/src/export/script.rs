@@ -1,6 +1,7 @@
 //! The steps of a script, in any language: the shortest way to the fault that the report has.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use csi_harness::protocol::rpc::Facts;
 use csi_harness::spec::verdict::ReproductionStep;
@@ -131,6 +132,19 @@ impl Call {
         path.rsplit('.').next().unwrap_or_default()
     }
 
+    /// The directory that has to be there before the call, where the script shares the driver's file system.
+    pub(super) fn directory(&self) -> Option<&str> {
+        let path = |field: &str| self.request.get(field).and_then(Value::as_str);
+        let directory = match self.rpc.method {
+            "NodeStageVolume" => path("staging_target_path"),
+            "NodePublishVolume" => {
+                path("target_path").and_then(|path| Path::new(path).parent()).and_then(Path::to_str)
+            }
+            _ => None,
+        };
+        directory.filter(|directory| directory.starts_with('/') && !directory.contains(char::is_control))
+    }
+
     fn new(rpc: Rpc, request: &Value, code: &str, message: &str, response: &Value) -> Call {
         Call {
             rpc,
@@ -191,9 +205,12 @@ impl Script {
         lines.map(|line| format!("{comment} {}\n", one_line(line))).collect()
     }
 
-    /// The place of the call whose answer is judged.
+    /// The place of the call whose answer is judged. A person judges in the end.
     pub(super) fn accused(&self) -> Option<usize> {
-        self.steps.iter().position(is_accused)
+        match self.verdict {
+            Verdict::ByEye(_) => None,
+            _ => self.steps.iter().position(is_accused),
+        }
     }
 }
 
@@ -333,7 +350,8 @@ fn verdict(check: &CheckEntry, steps: &[Step]) -> Verdict {
         }
         Some("OK") => of_response(check, accused)
             .unwrap_or_else(|| found("look at the answer, and at the files and mounts of the volume")),
-        Some(code) => Verdict::Code { right: Vec::new(), wrong: vec![code] },
+        Some(code) if check.actual.contains(code) => Verdict::Code { right: Vec::new(), wrong: vec![code] },
+        Some(_) => found("look at the answers, and at the files and mounts of the volume"),
         None => Verdict::Code { right: Vec::new(), wrong: UNANSWERED.to_vec() },
     }
 }
