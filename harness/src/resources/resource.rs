@@ -76,6 +76,11 @@ pub(crate) enum Obstacle {
 }
 
 impl Stays {
+    /// True if a later try that found this does not change the reason.
+    pub(crate) fn outlasts(&self, later: &Stays) -> bool {
+        self.obstacle == Obstacle::StillMounted && later.obstacle == Obstacle::UnknownAndMounted
+    }
+
     /// True if only the mount is left.
     pub(crate) fn is_mount(&self) -> bool {
         matches!(self.obstacle, Obstacle::StillMounted | Obstacle::UnknownAndMounted)
