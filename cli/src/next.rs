@@ -24,6 +24,18 @@ impl Next {
 
     /// The advice in one line; `None` if there is nothing to do.
     pub(crate) fn line(&self, summary: &Summary) -> Option<String> {
+        let line = self.command(summary)?;
+        Some(match &summary.gone {
+            Some(_) => {
+                format!(
+                    "empty the state of the driver, which does not start with what is in it, and then: {line}"
+                )
+            }
+            None => line,
+        })
+    }
+
+    fn command(&self, summary: &Summary) -> Option<String> {
         let Next { is_first, again, with_report, report } = self;
         let failures = summary.counts.failed + summary.counts.flaky_failures;
         match (summary.verdict(), report) {
@@ -82,6 +94,15 @@ mod tests {
         let line = next(false, None).line(&summary).unwrap();
         let all = "csi-sanity run --endpoint /s --suite sanity --report json=report.json ";
         assert!(line.starts_with(all), "{line}");
+    }
+
+    #[test]
+    fn a_driver_that_does_not_start_needs_an_empty_state() {
+        let counts = Counts { failed: 1, ..Counts::default() };
+        let summary = Summary { counts, gone: Some("it ended".to_owned()), ..Summary::default() };
+        let line = next(false, Some("r.json")).line(&summary).unwrap();
+        assert!(line.starts_with("empty the state of the driver"), "{line}");
+        assert!(line.contains("and then: csi-sanity run --endpoint /s --only-failed r.json"), "{line}");
     }
 
     #[test]

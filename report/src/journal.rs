@@ -141,6 +141,7 @@ impl Run {
             counts: Counts { checks, ..self.summary },
             faults: Default::default(),
             crashes: self.crashes.clone(),
+            gone: None,
             leaks: self.leaks.clone(),
             left_behind: self.left_behind.iter().cloned().map(LeftBehind::from).collect(),
             cleanup: None,

@@ -265,7 +265,10 @@ impl<W: Write> Terminal<W> {
     fn crashed(&mut self, crash: &Crash) {
         let after = if crash.back { "it is back, and the run goes on" } else { "it stayed away" };
         self.write(|out| {
-            writeln!(out, "{BAD}the driver is dead or silent{BAD:#}; {after}. Calls without an answer:")?;
+            writeln!(
+                out,
+                "{BAD}the driver died, or stopped answering{BAD:#}; {after}. Calls without an answer:"
+            )?;
             crash.under_way.iter().try_for_each(|call| writeln!(out, "  {}", plain(call)))?;
             crash.log.iter().try_for_each(|log| writeln!(out, "what it printed is in {}", log.display()))
         });

@@ -198,9 +198,9 @@ fn a_driver_that_is_gone_is_named_with_its_last_lines() {
     let printed = format!("--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
     assert_eq!(said.code, Some(1), "{printed}");
     for words in [
-        "it did not start again: its process has ended (exit status: 3)",
+        "the driver did not start again: its process has ended (exit status: 3)",
         "it printed last: the state is lost",
-        "give it the state of a new driver, and run the others: --filter '!controller/create-volume/",
+        "empty the state of the driver, and run the other checks: --filter '!controller/create-volume/",
     ] {
         assert!(said.stdout.contains(words), "{words:?}: {printed}");
     }

@@ -65,7 +65,7 @@ impl Need {
                 _ => None,
             },
             Need::Destructive => (!config.allow_harm).then(|| {
-                "a faulty driver could damage things here that do not belong to the tests; --allow-harm runs it, for a \
+                "a faulty driver could damage things here that do not belong to the tests; --allow-harm permits it, for a \
                  machine and a back end that you can afford to lose"
                     .to_owned()
             }),

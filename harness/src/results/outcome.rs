@@ -473,6 +473,8 @@ pub struct Summary {
     pub faults: BTreeSet<(OutcomeKind, String)>,
     /// Deaths of the driver.
     pub crashes: Vec<Crash>,
+    /// The reason why the driver does not run any more, although the run tried to start it.
+    pub gone: Option<String>,
     /// Objects that the run, or another program meanwhile, left behind.
     pub leaks: Vec<Leak>,
     /// Objects that may have been left behind.

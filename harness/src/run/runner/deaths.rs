@@ -216,7 +216,7 @@ impl Runner<'_> {
             let remark = "the driver does not come back by itself; with --driver-command or --restart-command, the run could go on";
             return self.dispatcher.emit(&Event::Remark(remark));
         };
-        let why = format!("it did not start again: {away}");
+        let why = format!("the driver did not start again: {away}");
         let printed = self.target.last_lines();
         let last = printed.iter().rev().find(|line| !line.trim().is_empty());
         let last =
@@ -224,11 +224,12 @@ impl Runner<'_> {
         // The remaining state keeps the driver from starting, and the check that led to it would lead to it again.
         let without: Vec<String> = during.iter().map(|label| format!("--filter '!{label}'")).collect();
         let is_named = self.target.config().state_dir.is_some();
-        let hint = if is_named { "" } else { "; with --state-dir, the run does so by itself" };
+        let hint = if is_named { "" } else { "; with --state-dir, the run empties it by itself" };
         let remark = format!(
-            "{why}{last}. To go on, give it the state of a new driver, and run the others: {}{hint}",
+            "{why}{last}. To go on, empty the state of the driver, and run the other checks: {}{hint}",
             without.join(" ")
         );
+        self.dispatcher.summary.gone = Some(why.clone());
         self.gone = Some(why);
         self.dispatcher.emit(&Event::Remark(&remark));
     }
