@@ -552,7 +552,7 @@ named! {
 
     // ControllerListVolumeHealth.
     ControllerListVolumeHealthUnimplemented, "controller-list-volume-health-unimplemented", "ControllerListVolumeHealth answers UNIMPLEMENTED although it is mandatory or advertised";
-    ControllerListVolumeHealthAcceptsAnyToken, "controller-list-volume-health-accepts-any-token", "a token that is none starts from the top";
+    ControllerListVolumeHealthAcceptsAnyToken, "controller-list-volume-health-accepts-any-token", "a token that the driver has not returned starts from the top";
     ControllerListVolumeHealthAcceptsNegativeMax, "controller-list-volume-health-accepts-negative-max", "a negative max_entries is none";
     ControllerListVolumeHealthIgnoresMaxEntries, "controller-list-volume-health-ignores-max-entries", "the whole list is returned, whatever max_entries says";
     ControllerListVolumeHealthInvalidTokenAsInternal, "controller-list-volume-health-invalid-token-as-internal", "an invalid starting_token is INTERNAL";

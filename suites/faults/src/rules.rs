@@ -44,8 +44,8 @@ pub static FAULT_HEAL_001: Requirement = rule(
 pub static FAULT_CODE_001: Requirement = rule(
     "FAULT-CODE-001",
     Level::Should,
-    "something fails that a right request cannot help",
-    "the code does not say that the request is wrong or the call not there, and is not UNKNOWN",
+    "a correct request fails because something else does",
+    "the code does not say that the request is wrong or that the RPC is not there, and is not UNKNOWN",
 );
 
 /// Calls end in time.

@@ -349,7 +349,7 @@ impl Tries<'_, '_> {
             _ => String::new(),
         };
         cx.note(format!(
-            "{tried} of {all} faults tried{why}; once a fault was over, its call took at most {} ms to succeed",
+            "{tried} of {all} faults tried{why}; once a fault was over, the call that had met it succeeded within {} ms",
             self.longest.as_millis()
         ));
         if self.met < tried {

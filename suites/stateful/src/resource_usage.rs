@@ -84,7 +84,8 @@ impl ResourceUsage {
             .collect();
         let lost = self.available_bytes.zip(now.available_bytes).map_or(0, |(before, now)| before - now);
         if !surplus.is_empty() {
-            Some(format!("{} volumes whose ids no answer contained, such as {}", surplus.len(), surplus[0]))
+            let count = surplus.len();
+            Some(format!("the list has volumes that no answer has named: {count}, such as {}", surplus[0]))
         } else if lost > 0 && lost % size_bytes == 0 {
             Some(format!(
                 "{} less in GetCapacity, which is as much as {} volumes",

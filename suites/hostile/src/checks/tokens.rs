@@ -32,7 +32,7 @@ check! {
     /// A token comes from the caller. The driver chooses its form, but it may receive any text.
     FORMS {
         id: "hostile/tokens/forms",
-        title: "a token that is none is rejected, or taken; the driver survives",
+        title: "a token that the driver has not returned is rejected or accepted, and the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [any_of(&[Capability::ListVolumes, Capability::ListSnapshots])],
         refuted_by: ["list-volumes-panics-on-numeric-token", "list-snapshots-cuts-letters-of-tokens"],

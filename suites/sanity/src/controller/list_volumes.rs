@@ -306,7 +306,7 @@ check! {
             let page = page(cx, 1, &token).setup("a page").await?;
             token = page.next_token;
             if token.is_empty() {
-                return Err(Stop::skip("no token leads on from a volume that the check may delete"));
+                return Err(Stop::skip("no page with a token ends with a volume that the check may delete"));
             }
             if let Some(last) = page.entries.last().map(volume_id).filter(|id| volumes.contains_key(*id)) {
                 cx.delete_volume(last).setup("a volume deleted between two pages").await?;

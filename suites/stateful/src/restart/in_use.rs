@@ -62,7 +62,7 @@ check! {
     /// that stay, and gives back the volumes of the others, which are not mounted.
     pub(super) REBOOT {
         id: "restart/reboot",
-        title: "after a reboot volumes can be staged and published again, and given back without that",
+        title: "after a reboot volumes can be staged and published again, and volumes that are not can be given back",
         spec: [
             req::NODE_UNPUBLISH_001,
             req::NODE_UNSTAGE_001,
