@@ -57,15 +57,6 @@ impl Stop {
         }
     }
 
-    /// Sets the calls that lead to a violation, a line each.
-    #[must_use]
-    pub fn transcript(self, lines: Vec<String>) -> Stop {
-        match self {
-            Stop::Violation(violation) => violation.transcript(lines).into(),
-            other => other,
-        }
-    }
-
     /// Holds a refusal against the driver although the plain form of the call may be refused as well: the check is about
     /// just that.
     #[must_use]

@@ -160,13 +160,21 @@ impl Recorder {
         self.ends.lock()
     }
 
-    /// The calls that were not answered, a line each.
-    pub(crate) fn unanswered(&self) -> Vec<String> {
-        let mut lines = vec!["calls under way when it ended".to_owned()];
+    /// Adds the calls that were under way to the violation of a driver that has not come back.
+    pub(crate) fn with_calls_under_way(&self, stop: Stop, by: &Disruption) -> Stop {
+        let Stop::Violation(violation) = stop else { return stop };
         let made = self.lock();
-        let unanswered = made.iter().filter(|(_, _, made)| made.answer == Answer::Unknown);
-        lines.extend(unanswered.map(|(worker, call, _)| format!("  worker {worker:<3} {call}")));
-        lines
+        let unanswered = || made.iter().filter(|(_, _, made)| made.answer == Answer::Unknown);
+        let mut lines = vec!["calls under way when it ended".to_owned()];
+        lines.extend(unanswered().map(|(worker, call, _)| format!("  worker {worker:<3} {call}")));
+        let calls: Vec<_> = unanswered()
+            .map(|(worker, call, made)| step(*worker, call.clone(), Vec::new(), made.clone()))
+            .collect();
+        let mut steps = reproduction(&calls);
+        let end =
+            format!("the driver is {} while it works on these calls, and started again", by.participle());
+        steps.push(ReproductionStep::by_hand(end));
+        violation.transcript(lines).reproduction(steps).into()
     }
 
     /// Judges all recorded calls, and reports their faults. Returns true if there was something new to report.

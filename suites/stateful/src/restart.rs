@@ -166,7 +166,8 @@ impl Round<'_> {
                 loaded.and(ended)?;
             }
         }
-        let away = self.end.heal(self.cx).await.map_err(|stop| stop.transcript(recorder.unanswered()))?;
+        let healed = self.end.heal(self.cx).await;
+        let away = healed.map_err(|stop| recorder.with_calls_under_way(stop, self.end))?;
         recorder.is_back();
         self.load.look(&recorder).await?;
         if let Some(used) = used {
