@@ -48,7 +48,7 @@ pub(super) fn changes(parts: u64, sees: u64) -> Footprint {
     Footprint { changes: parts, sees, reveals: 0 }
 }
 
-/// A call that only looks, at these parts.
+/// A call that changes nothing, and whose answer depends on these parts.
 pub(super) fn looks(sees: u64) -> Footprint {
     Footprint { changes: 0, sees, reveals: 0 }
 }

@@ -169,7 +169,7 @@ pub fn generate(model: &Model, op: Op, nth: u32, now: Time) -> Option<Call> {
     let (one, pick) = divided(op.pick, names);
     let (other, pick) = divided(pick, names);
     let (quarter, pick) = divided(pick, 4);
-    // The lower of two: much happens to the first, so that it comes far, and little to the last.
+    // The lower of two numbers: the first names get most of the calls, so that their objects come far in their lives.
     let name = one.min(other);
     let calls = on_the_way(&view, op.verb, |call| {
         call.subject().is_none_or(|subject| u32::from(subject.name().number) == name)

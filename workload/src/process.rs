@@ -186,7 +186,7 @@ fn ends_with_input() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let flag = ended.clone();
     std::thread::spawn(move || {
-        // The content does not matter.
+        // The end of the input, or any line, asks for the end.
         let _ = io::stdin().read_line(&mut String::new());
         flag.store(true, Ordering::Relaxed);
     });

@@ -280,7 +280,6 @@ impl Ledger {
                         round.reasons.push(format!("{}: {}", one.resource, stays.why));
                     }
                     if let Some(entry) = self.lock().find(&one.key) {
-                        // The driver may know nothing of the volume once it has answered OK, and is asked again.
                         let before = entry.stays.take().filter(|before| before.outlasts(&stays));
                         entry.stays = Some(before.unwrap_or(stays));
                     }

@@ -22,7 +22,7 @@ pub struct Mount {
     pub options: BTreeSet<String>,
     /// The type of the file system.
     pub fs_type: String,
-    /// The source of the file system: a device, a server's export, or a word without a meaning.
+    /// The source of the file system: a device, the export of a server, or any word, such as `tmpfs`.
     pub source: String,
     /// The options of the file system, which all its mounts share.
     pub fs_options: BTreeSet<String>,

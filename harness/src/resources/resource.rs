@@ -76,7 +76,8 @@ pub(crate) enum Obstacle {
 }
 
 impl Stays {
-    /// True if a later try that found this does not change the reason.
+    /// Returns true if this reason holds although a later try met the other one: the driver has answered OK before, and knows nothing of the
+    /// volume by now.
     pub(crate) fn outlasts(&self, later: &Stays) -> bool {
         self.obstacle == Obstacle::StillMounted && later.obstacle == Obstacle::UnknownAndMounted
     }

@@ -18,7 +18,7 @@ const ANSWER: &str = "answer";
 /// The place before a call, with its number.
 const CALL: &str = "call";
 const KILLED: &str = "killed";
-/// Faults that the seed adds to the plain ones in a default run.
+/// Number of faults that the seed adds to the plain ones in a default run.
 pub const MORE: u32 = 40;
 /// The knowledge that is missing without this injector.
 const COSTS: &str = "what a driver makes of its state when it is killed between two changes of it";

@@ -339,7 +339,7 @@ impl Tries<'_, '_> {
         self.ended.is_some()
     }
 
-    /// Says how far it came.
+    /// Notes how many faults were tried, and why there were not more.
     fn say(&self, rest: &[Try]) {
         let (cx, tried, all) = (self.bench.cx, self.tried, self.all);
         note_untried(cx, rest, self.ended.unwrap_or_default());
