@@ -56,7 +56,8 @@ async fn search(without: u8, bytes: &[u8]) {
     let items: Vec<PlannedStep> = bytes.chunks_exact(3).take(OPS_MAX).filter_map(item).collect();
     let pace = Pace { until: Instant::now() + LIMIT, insists: Duration::ZERO, settles: Duration::ZERO };
     let played = play(&orchestrator, &probed.profile, pace, &items).await.expect("paths can be made");
-    let wrong = played.breach.iter().chain(&played.remarks).next();
+    let remarks = played.remarks.iter().map(|remark| &remark.breach);
+    let wrong = played.breach.iter().chain(remarks).next();
     assert!(wrong.is_none(), "{wrong:?}\n{}", played.table().join("\n"));
     cx.undo().await.expect("what was made can be undone");
 }

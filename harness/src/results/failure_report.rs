@@ -94,7 +94,8 @@ fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
         writeln!(f, "  left behind  {}", shortened(leftover))?;
     }
     match report.leftovers.len().checked_sub(LEFTOVERS_SHOWN_MAX) {
-        Some(hidden @ 1..) => {
+        Some(1) => writeln!(f, "               … and 1 more thing; --report json=FILE has it"),
+        Some(hidden @ 2..) => {
             writeln!(f, "               … and {hidden} more things; --report json=FILE has all")
         }
         _ => Ok(()),
