@@ -23,7 +23,7 @@ const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
 const TIB: i64 = 1 << 40;
 /// The storage of a driver whose mistake shows when it is used up.
-const SMALL_STORAGE_BYTES: i64 = 8 * TIB;
+const SMALL_STORAGE_BYTES: i64 = TIB / 2;
 
 /// The configuration of a mock driver. [`Config::default`] is a correct driver in memory, with every capability and
 /// without a need for privileges.

@@ -9,6 +9,8 @@ const HUGE_BYTES: i64 = 1 << 62;
 /// A volume of this part of the available space is small enough for other users to have enough left while it exists.
 const PART_OF_SPACE: i64 = 16;
 
+/// More space than this is not used up, since a driver may write to all of it.
+const SPACE_BYTES_MAX: i64 = 1 << 40;
 /// Number of large volumes that are made until storage has to be used up. Each may be in another part of the storage.
 const LARGE_VOLUMES_MAX: usize = 8;
 
@@ -303,17 +305,22 @@ check! {
         let maximum = maximum_volume_size.unwrap_or(before);
         let small = maximum.min(before / PART_OF_SPACE);
         let large = maximum.min(before - small - small / 2);
-        if small < cx.volume_size_bytes() || before >= HUGE_BYTES {
-            return Err(Stop::skip("the driver reports too little space for this, or no limit of it"));
+        if small < cx.volume_size_bytes() {
+            return Err(Stop::skip("the driver reports too little space for this"));
         }
-        made_of(cx, small).await.or_skip("it makes no volume of a small part of the reported space")?;
+        if before > SPACE_BYTES_MAX {
+            return Ok(());
+        }
+        if made_of(cx, small).await?.is_err() {
+            return Err(Stop::skip("it makes no volume of a small part of the reported space"));
+        }
         if capacity(cx).await?.available_capacity <= before - small / 2 {
             return Ok(());
         }
         let mut possible = None;
         // No volume may be as large as the sum of several pools.
         for bytes in [large, large / 2, large / 4] {
-            if made_of(cx, bytes).await.any_answer()?.is_ok() {
+            if made_of(cx, bytes).await?.is_ok() {
                 possible = Some(bytes);
                 break;
             }
@@ -322,9 +329,11 @@ check! {
             return Err(Stop::skip("it makes no volume of a large part of the reported space"));
         };
         for _ in 1..LARGE_VOLUMES_MAX {
-            let Err(refused) = made_of(cx, bytes).await.any_answer()? else { continue };
+            let Err(refused) = made_of(cx, bytes).await? else { continue };
+            // The number of volumes may have a limit, too.
+            let may_be_more = made_of(cx, cx.volume_size_bytes()).await?.is_ok();
             let now = capacity(cx).await?.available_capacity;
-            if refused.code == Code::ResourceExhausted && now >= bytes {
+            if refused.code == Code::ResourceExhausted && may_be_more && now >= bytes {
                 cx.warn(
                     Violation::new("GetCapacity reports space that is used up")
                         .expected(format!("less than {}, for which CreateVolume says RESOURCE_EXHAUSTED", sized(bytes)))
@@ -338,10 +347,14 @@ check! {
 }
 
 /// Asks for a volume of this size.
-async fn made_of(cx: &Cx, required_bytes: i64) -> Reply<v1::Volume> {
+///
+/// # Errors
+/// Skip if there is no answer: a driver may write to the whole volume, which takes long.
+async fn made_of(cx: &Cx, required_bytes: i64) -> CheckResult<Result<v1::Volume, Refused>> {
     let range = v1::CapacityRange { required_bytes, limit_bytes: 0 };
     let create = v1::CreateVolumeRequest { capacity_range: Some(range), ..cx.create_volume_request() };
-    cx.create_volume(create).await
+    let made = cx.create_volume(create).await.any_answer();
+    made.map_err(|_| Stop::skip(format!("a volume of {} is not made in time", sized(required_bytes))))
 }
 
 check! {
