@@ -161,7 +161,7 @@ enum Undone {
 /// Repeats a request that undoes something until there is nothing left to undo.
 ///
 /// # Errors
-/// As for [`undone_by`].
+/// Fails as [`undone_by`] does.
 async fn insist<Q>(session: &Session, request: Q, exists: Exists) -> Result<(), Stays>
 where
     Q: UnaryCall + Send + Sync,

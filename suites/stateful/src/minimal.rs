@@ -102,7 +102,7 @@ impl CaseRunner<'_> {
     /// The warning for a remark, with a short sequence of calls that gives reason for it, if one is found.
     ///
     /// # Errors
-    /// As for [`CaseRunner::minimal`].
+    /// Fails as [`CaseRunner::minimal`] does.
     pub(crate) async fn warning(
         &self,
         sequence: &Sequence,

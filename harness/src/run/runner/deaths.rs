@@ -224,7 +224,7 @@ impl Runner<'_> {
         // The remaining state keeps the driver from starting, and the check that led to it would lead to it again.
         let without: Vec<String> = during.iter().map(|label| format!("--filter '!{label}'")).collect();
         let is_named = self.target.config().state_dir.is_some();
-        let hint = if is_named { "" } else { "; with --state-dir, the run empties it by itself" };
+        let hint = if is_named { "" } else { "; with --state-dir, the run puts the state aside and goes on" };
         let remark = format!(
             "{why}{last}. To go on, empty the state of the driver, and run the other checks: {}{hint}",
             without.join(" ")

@@ -83,7 +83,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     MINIMAL.into_iter().map(trial).chain([contradiction()]).collect()
 }
 
-/// Of the hundreds of calls under load, the report has those that matter, and first the one that made the volume.
+/// Hundreds of calls are made under load. The report has only those that matter, and the one that made the volume comes first.
 fn is_short_under_load() -> Result<(), Failed> {
     let mock = csi_mock_driver::Config { defects: vec![Defect::RestartForgetsNames], ..Default::default() };
     let config = Config { effort: Effort { kills: 24, ..Effort::default() }, ..short() };
