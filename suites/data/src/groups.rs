@@ -13,6 +13,9 @@ use crate::used::{PLACE, Used};
 
 /// Pairs of writes beside one call; a group snapshot that takes longer is taken of what is there by then.
 const WRITES_MAX: u32 = 100_000;
+/// Bytes that each volume holds besides: a driver that copies one volume after the other then takes so long that the
+/// workload writes in between, also on a busy machine.
+const FILL_BYTES: u64 = 16 << 20;
 /// Pairs of writes before each call, so that there is something in both volumes.
 const WRITES_BEFORE: u32 = 2;
 /// The number of pairs of writes during a call after which it counts as made between writes. A busy machine may keep
@@ -39,6 +42,9 @@ check! {
     }
     async |cx| {
         let volumes = [cx.node_volume().await?, cx.node_volume().await?];
+        for volume in &volumes {
+            fill(cx, volume).await?;
+        }
         let (mut straddled, mut tries, mut stamp) = (0, 0, 1);
         while straddled < STRADDLED && tries < TRIES_MAX {
             cx.stage("group snapshot", u64::from(tries) + 1, None);
@@ -51,6 +57,16 @@ check! {
         }
         Ok(())
     }
+}
+
+/// Fills a part of a file system. A driver that copies a device copies all of it anyway.
+async fn fill(cx: &Cx, volume: &NodeVolume) -> CheckResult {
+    if cx.access() == AccessType::Block {
+        return Ok(());
+    }
+    let used = Used::begin(cx, volume).await?;
+    used.fill(FILL_BYTES.min(used.measured_bytes().await? / 4)).await?;
+    used.end().await
 }
 
 /// Takes a group snapshot beside writes and looks into its members. Returns the number of pairs of writes that were
