@@ -121,7 +121,12 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
         old.checks.iter().map(|check| (check.id.as_str(), check)).collect();
     for check in &new.checks {
         let was = left.remove(check.id.as_str());
-        comparison.add(was, Some(check));
+        // Which of several checks reports a fault first differs from run to run.
+        if shows_fault_of(check, old) && !was.is_some_and(|was| fails(was.counts_as())) {
+            comparison.still_failing.push(Entry::of(was, check));
+        } else if !(passes(check.counts_as()) && was.is_some_and(|was| shows_fault_of(was, new))) {
+            comparison.add(was, Some(check));
+        }
     }
     if asks_for_as_much(old, new) {
         left.into_values().for_each(|check| comparison.add(Some(check), None));
@@ -159,6 +164,12 @@ fn judges(kind: OutcomeKind) -> bool {
     fails(kind) || passes(kind)
 }
 
+/// Returns true if the check shows a fault that another check reports in its run, and if that one fails in the other run too.
+fn shows_fault_of(check: &Check, other: &Stored) -> bool {
+    let first = check.reported_in().filter(|_| fails(check.counts_as()));
+    first.is_some_and(|first| other.checks.iter().any(|one| one.id == first && fails(one.counts_as())))
+}
+
 /// Returns true if the later run was asked for all checks of the earlier one, as far as the terms show that.
 fn asks_for_as_much(old: &Stored, new: &Stored) -> bool {
     let has_suite = |suite| new.selection.suites.contains(suite);
@@ -173,6 +184,11 @@ fn asked(run: &Stored) -> (&[String], &[String], Option<(u32, u32)>) {
 }
 
 impl Entry {
+    fn of(old: Option<&Check>, latest: &Check) -> Entry {
+        let (was, is) = (old.map(Check::outcome), Some(latest.outcome()));
+        Entry { id: latest.id.clone(), was, is, message: latest.message.clone() }
+    }
+
     fn tried_less(old: &Check, new: &Check) -> Entry {
         let message =
             format!("{} tries, formerly {}; with as many as before it may still fail", new.tried, old.tried);
@@ -187,14 +203,7 @@ impl Comparison {
         let is_flaky =
             |check: &Check| check.outcome() == OutcomeKind::Flaky && check.counts_as() == OutcomeKind::Warned;
         if let Some(check) = new.filter(|check| is_flaky(check)) {
-            let was = old.map(Check::outcome);
-            let entry = Entry {
-                id: check.id.clone(),
-                was,
-                is: Some(check.outcome()),
-                message: check.message.clone(),
-            };
-            return self.flaky.push(entry);
+            return self.flaky.push(Entry::of(old, check));
         }
         // A check that was flaky failed, if only once.
         let was = if old.is_some_and(is_flaky) { Some(OutcomeKind::Failed) } else { was };
@@ -549,6 +558,17 @@ mod tests {
             let found = compare(old, new, None);
             assert_eq!((ids(&found.still_failing), found.is_worse), (vec!["x"], false), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_fault_that_another_check_reports_is_as_old_as_its_failure() {
+        let first = report("a", &[("x", "failed"), ("y", "passed"), ("z", "same_fault")], 1);
+        let later = report("a", &[("x", "failed"), ("y", "same_fault"), ("z", "passed")], 1);
+        let found = compare(&first, &later, None);
+        assert_eq!(ids(&found.still_failing), ["x", "y"], "{found:?}");
+        assert_eq!((ids(&found.new_failures), ids(&found.fixed), found.is_worse), (vec![], vec![], false));
+        let fixed = report("a", &[("x", "passed"), ("y", "passed"), ("z", "passed")], 1);
+        assert_eq!(ids(&compare(&first, &fixed, None).fixed), ["x", "z"]);
     }
 
     #[test]

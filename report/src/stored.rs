@@ -121,9 +121,13 @@ pub struct Check {
 impl Check {
     /// The outcome of the check.
     pub fn outcome(&self) -> OutcomeKind {
-        let shows_again =
-            self.same_fault.is_some() || (self.reported_in.is_some() && self.word == OutcomeKind::Skipped);
-        if shows_again { OutcomeKind::SameFault } else { self.word }
+        if self.reported_in().is_some() { OutcomeKind::SameFault } else { self.word }
+    }
+
+    /// The check that reports the fault, if this one only shows it again.
+    pub(crate) fn reported_in(&self) -> Option<&str> {
+        let same = self.same_fault.as_ref().map(|same| same.check.as_str());
+        same.or(self.reported_in.as_deref().filter(|_| self.word == OutcomeKind::Skipped))
     }
 
     /// The outcome that the check counts as: that of the other check if it shows a fault of another one.
