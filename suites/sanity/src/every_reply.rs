@@ -77,15 +77,27 @@ fn report(
     message: &str,
     expected: &str,
 ) -> CheckResult {
-    // Replies to usual requests come first. An odd request can be the reason for an odd reply.
-    let is_odd =
-        |breach: &&ResponseBreach| breach.check.as_deref().is_some_and(|check| check.starts_with("hostile/"));
-    let (odd, usual): (Vec<_>, Vec<_>) = breaches.iter().partition(is_odd);
-    let breaches: Vec<ResponseBreach> = usual.into_iter().chain(odd).cloned().collect();
+    let breaches = usual_first(breaches);
     let Some(first) = breaches.first() else { return asked };
     let all: Vec<_> = breaches.iter().map(describe).collect();
     let violation = Violation::new(format!("{}: {message}", place(first))).of(requirement);
     Err(seen_with(violation, &breaches).expected(expected).actual(all.join("; ")).into())
+}
+
+/// Orders breaches for a report: an odd request, or a fault that is injected, can be the reason for an odd reply.
+fn usual_first(breaches: &[ResponseBreach]) -> Vec<ResponseBreach> {
+    let (usual, odd): (Vec<_>, Vec<_>) =
+        breaches.iter().cloned().partition(|breach| circumstances(breach).is_empty());
+    usual.into_iter().chain(odd).collect()
+}
+
+/// Says what the check that made the call does to the driver, unless its calls are usual ones.
+fn circumstances(breach: &ResponseBreach) -> &'static str {
+    match breach.check.as_deref().and_then(|check| check.split('/').next()) {
+        Some("faults") => ", which injects faults",
+        Some("hostile" | "fuzz") => ", which sends hostile requests",
+        _ => "",
+    }
 }
 
 /// Returns the violation with the checks in which it occurred, and the calls whose replies show it.
@@ -109,7 +121,8 @@ fn place(breach: &ResponseBreach) -> String {
 
 fn describe(breach: &ResponseBreach) -> String {
     let check = breach.check.as_deref().unwrap_or("the first questions");
-    format!("{}: {}{}, in {check}", place(breach), breach.actual, of_a_long_name(breach))
+    let (name, circumstances) = (of_a_long_name(breach), circumstances(breach));
+    format!("{}: {}{name}, in {check}{circumstances}", place(breach), breach.actual)
 }
 
 /// Explains a long id: many drivers derive ids from names, so an author needs to know if only a long name causes it.
@@ -120,3 +133,32 @@ fn of_a_long_name(breach: &ResponseBreach) -> String {
 
 pub(crate) const CHECKS: &[&[&Check]] =
     &[sizes::CHECKS, fields::CHECKS, status::CHECKS, secrets::CHECKS, health::CHECKS, not_advertised::CHECKS];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_to_a_usual_call_is_shown_before_one_to_an_injected_fault() {
+        let breach = |check: &str| ResponseBreach {
+            requirement: &req::GEN_ERR_002,
+            rpc: v1::CreateVolumeRequest::RPC,
+            place: "the code".to_owned(),
+            actual: "UNKNOWN".to_owned(),
+            check: Some(check.to_owned()),
+            request: Default::default(),
+            answer: String::new(),
+        };
+        let seen =
+            [breach("faults/commands"), breach("hostile/limits/strings"), breach("property/volumes@block")];
+        let shown: Vec<String> = usual_first(&seen).iter().map(describe).collect();
+        assert_eq!(
+            shown,
+            [
+                "the code of CreateVolume: UNKNOWN, in property/volumes@block",
+                "the code of CreateVolume: UNKNOWN, in faults/commands, which injects faults",
+                "the code of CreateVolume: UNKNOWN, in hostile/limits/strings, which sends hostile requests",
+            ]
+        );
+    }
+}

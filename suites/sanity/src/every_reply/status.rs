@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use super::{ask_around, ask_for_errors, describe, place, report, seen_with};
+use super::{ask_around, ask_for_errors, describe, place, report, seen_with, usual_first};
 
 check! {
     /// A user finds only the message in the events of a pod that does not start.
@@ -53,6 +53,7 @@ check! {
             .into_iter()
             .partition(|breach| breach.actual.starts_with("UNKNOWN"));
         report(Ok(()), &req::GEN_ERR_002, &odd, "the code is not one of gRPC's", "a code between 0 and 16")?;
+        let unknown = usual_first(&unknown);
         if let Some(first) = unknown.first() {
             // UNKNOWN is usually an error without a chosen code.
             let all: Vec<_> = unknown.iter().map(describe).collect();
