@@ -74,7 +74,7 @@ impl Judge {
         if let Some(violation) = evidence.still_mounted.take() {
             match reported_by(faults, &label, &violation, evidence) {
                 Some(other) if other == label => {
-                    let why = "which may be due to what this check reports";
+                    let why = "which the failure of this check may explain";
                     evidence.notes.push(format!("{}, {why}", violation.message));
                 }
                 Some(other) => evidence.notes.push(format!("{}, which {other} reports", violation.message)),

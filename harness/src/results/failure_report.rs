@@ -396,8 +396,8 @@ fn write_run(f: &mut String, (call, times): &(&CallRecord, usize), is_accused: b
 fn write_hidden(f: &mut String, hidden: &mut usize) -> fmt::Result {
     match std::mem::take(hidden) {
         0 => Ok(()),
-        1 => writeln!(f, "    … 1 more call; --report json=FILE has it"),
-        hidden => writeln!(f, "    … {hidden} more calls; --report json=FILE has them"),
+        1 => writeln!(f, "    … 1 more call, which the JSON report has (--report json=FILE)"),
+        hidden => writeln!(f, "    … {hidden} more calls, which the JSON report has (--report json=FILE)"),
     }
 }
 
