@@ -163,7 +163,7 @@ check! {
                 Violation::new("the driver reports a volume as healthy whose file system has become read-only")
                     .of(&IN_USE_011)
                     .expected("a problem of the volume")
-                    .actual("none until time-limits: settle-ms had passed"),
+                    .actual("none until the time to settle (settle-ms) had passed"),
             );
         }
         user.give_back().await

@@ -36,7 +36,9 @@ pub(crate) async fn ready_group(cx: &Cx) -> CheckResult<v1::VolumeGroupSnapshot>
         let group = cx.create_group_snapshot(request.clone()).setup("a group snapshot").await?;
         Ok(group.ready_to_use.then_some(group))
     });
-    ready.await?.ok_or_else(|| Stop::skip("the group snapshot is not ready within time-limits: settle-ms"))
+    ready
+        .await?
+        .ok_or_else(|| Stop::skip("the group snapshot is not ready within the time to settle (settle-ms)"))
 }
 
 /// Sends CreateVolume for a volume made from a member of a group snapshot.

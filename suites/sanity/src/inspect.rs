@@ -263,7 +263,7 @@ fn is_gone(gone: Option<()>, what: &str) -> CheckResult {
         gone.is_some(),
         "a deleted {what} still exists in the back end";
         expected: "exists: false from inspect-command, after DeleteVolume or DeleteSnapshot was answered with OK",
-        actual: "exists: true until time-limits: settle-ms had passed"
+        actual: "exists: true until the time to settle (settle-ms) had passed"
     );
     Ok(())
 }

@@ -94,7 +94,7 @@ check! {
             "a volume is not listed as attached to its node any more after it was detached from another one";
             of: &NODES_007,
             expected: format!("{:?} in published_node_ids", user.volume().node_id),
-            actual: "not there until time-limits: settle-ms had passed"
+            actual: "not there until the time to settle (settle-ms) had passed"
         );
         // If each node has the disk for itself, an unmount writes to it, and CSI does not require that the driver fences the node.
         if is_one_device(&source, user.volume(), cx.access()) {

@@ -77,7 +77,7 @@ pub(crate) async fn ready_snapshot(
     request: &v1::CreateSnapshotRequest,
 ) -> CheckResult<v1::Snapshot> {
     let ready = cx.ready_snapshot(request).await?;
-    ready.ok_or_else(|| Stop::skip("the snapshot is not ready within time-limits: settle-ms"))
+    ready.ok_or_else(|| Stop::skip("the snapshot is not ready within the time to settle (settle-ms)"))
 }
 
 /// Returns a volume that can be published to the endpoint's node, and the id of that node.

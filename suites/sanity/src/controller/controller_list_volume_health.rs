@@ -70,7 +70,7 @@ check! {
             gone.await?.is_some(),
             "a deleted volume is listed as unhealthy";
             expected: format!("a list without {id:?} once the deletion is complete"),
-            actual: "the volume in the list until time-limits: settle-ms had passed"
+            actual: "the volume in the list until the time to settle (settle-ms) had passed"
         );
         Ok(())
     }

@@ -129,7 +129,7 @@ check! {
             "a deleted volume is still found";
             of: &req::CTRL_VALIDATE_018,
             expected: "NOT_FOUND from ValidateVolumeCapabilities once the deletion is complete",
-            actual: "OK until time-limits: settle-ms had passed"
+            actual: "OK until the time to settle (settle-ms) had passed"
         );
         if !cx.target().capabilities().has(Capability::ListVolumes) {
             return Ok(());
@@ -142,7 +142,7 @@ check! {
             unlisted.await?.is_some(),
             "a deleted volume is still listed";
             expected: "a list without it once the deletion is complete",
-            actual: "the volume in ListVolumes until time-limits: settle-ms had passed"
+            actual: "the volume in ListVolumes until the time to settle (settle-ms) had passed"
         );
         Ok(())
     }
@@ -170,7 +170,7 @@ check! {
             None => Ok(()),
             Some(refused) => Err(Violation::new("the name of a deleted volume cannot be used again")
                 .expected("OK once the deletion is complete")
-                .actual(format!("{refused} also after time-limits: settle-ms"))
+                .actual(format!("{refused} also after the time to settle (settle-ms)"))
                 .into()),
         }
     }
@@ -247,7 +247,7 @@ async fn still_listed(cx: &Cx, snapshot: &v1::Snapshot) -> CheckResult {
         found.await?.is_some(),
         "a snapshot is not listed any more after its volume was deleted with OK";
         expected: format!("snapshot {:?} in ListSnapshots", snapshot.snapshot_id),
-        actual: "not there until time-limits: settle-ms had passed"
+        actual: "not there until the time to settle (settle-ms) had passed"
     );
     Ok(())
 }

@@ -134,7 +134,7 @@ check! {
             "a snapshot that was deleted is still in the list";
             of: &req::CTRL_INTERACT_008,
             expected: format!("no entry with snapshot_id {id:?}"),
-            actual: "one, all through time-limits: settle-ms"
+            actual: "one, all through the time to settle (settle-ms)"
         );
         if looks > 1 {
             cx.warn(list_lags("a deleted snapshot is in ListSnapshots for a while"));
@@ -276,7 +276,7 @@ check! {
             agreed.await?.is_some(),
             "CreateSnapshot calls a snapshot ready, and ListSnapshots does not";
             expected: format!("{:?} with ready_to_use true", snapshot.snapshot_id),
-            actual: "ready_to_use false, or no such entry, until time-limits: settle-ms had passed"
+            actual: "ready_to_use false, or no such entry, until the time to settle (settle-ms) had passed"
         );
         Ok(())
     }

@@ -201,7 +201,7 @@ check! {
             gone.await?.is_some(),
             "a deleted volume is still listed";
             expected: format!("a list without {deleted:?} once the deletion is complete"),
-            actual: "the volume in the list until time-limits: settle-ms had passed"
+            actual: "the volume in the list until the time to settle (settle-ms) had passed"
         );
         if walks > 1 {
             cx.warn(list_lags("a deleted volume is in ListVolumes for a while"));
@@ -231,7 +231,7 @@ check! {
             listed.await?.is_some(),
             "a volume that was made from another one is not listed";
             expected: format!("{:?} in ListVolumes", copy.volume_id),
-            actual: "not there until time-limits: settle-ms had passed"
+            actual: "not there until the time to settle (settle-ms) had passed"
         );
         Ok(())
     }
@@ -545,7 +545,7 @@ check! {
             named.await?.is_some(),
             "a volume is attached to a node that ListVolumes does not name";
             expected: format!("{node_id:?} in published_node_ids"),
-            actual: "not there until time-limits: settle-ms had passed"
+            actual: "not there until the time to settle (settle-ms) had passed"
         );
         Ok(())
     }

@@ -220,7 +220,7 @@ check! {
             listed().await?.is_some(),
             "a volume that was unpublished from one node is not published to the other one any more";
             expected: format!("{:?} in published_node_ids", reached.there),
-            actual: "not there until time-limits: settle-ms had passed"
+            actual: "not there until the time to settle (settle-ms) had passed"
         );
         Ok(())
     }

@@ -26,7 +26,7 @@ check! {
             gone.await?.is_some(),
             "a group snapshot that was deleted is still there";
             of: &req::GROUP_DELETE_002,
-            expected: "NOT_FOUND from GetVolumeGroupSnapshot, within time-limits: settle-ms",
+            expected: "NOT_FOUND from GetVolumeGroupSnapshot, within the time to settle (settle-ms)",
             actual: "OK"
         );
         Ok(())
@@ -54,7 +54,7 @@ check! {
         ensure!(
             gone.await?.is_some(),
             "members of a group snapshot that was deleted are still listed";
-            expected: "none of them in ListSnapshots, within time-limits: settle-ms",
+            expected: "none of them in ListSnapshots, within the time to settle (settle-ms)",
             actual: format!("{:?}", left().await?)
         );
         Ok(())
@@ -89,7 +89,7 @@ check! {
                 gone.await?.is_some(),
                 "a member of a group snapshot that was deleted is still there";
                 expected: format!("NOT_FOUND from GetSnapshot for {:?}", member.snapshot_id),
-                actual: "OK, all through time-limits: settle-ms"
+                actual: "OK, all through the time to settle (settle-ms)"
             );
         }
         Ok(())

@@ -59,7 +59,7 @@ check! {
         });
         let Some(reply) = refused.await? else {
             return Err(Violation::new("a group snapshot that was deleted is still returned")
-                .expected("NOT_FOUND, within time-limits: settle-ms")
+                .expected("NOT_FOUND, within the time to settle (settle-ms)")
                 .actual("OK")
                 .into());
         };

@@ -26,7 +26,7 @@ check! {
         ensure!(
             ready.await?.is_some(),
             "the plugin never becomes ready";
-            expected: "OK with ready true or unset, within time-limits: settle-ms",
+            expected: "OK with ready true or unset, within the time to settle (settle-ms)",
             actual: "ready false, FAILED_PRECONDITION or UNAVAILABLE all the time"
         );
         Ok(())

@@ -60,7 +60,7 @@ check! {
             over.await?.is_some(),
             "a volume that is healthy again is still reported as unhealthy";
             expected: "no health_statuses after health: heal",
-            actual: format!("{first:?} until time-limits: settle-ms had passed")
+            actual: format!("{first:?} until the time to settle (settle-ms) had passed")
         );
         Ok(())
     }
@@ -206,7 +206,7 @@ check! {
             problems.await?.is_some(),
             "the back end is unhealthy after health: break, and NodeGetStorageHealth does not report it";
             expected: "backend_health, such as STORAGE_UNREACHABLE",
-            actual: "none until time-limits: settle-ms had passed"
+            actual: "none until the time to settle (settle-ms) had passed"
         );
         cx.make_well(BACKEND).await?;
         let over = cx.eventually(Settles::IllnessOver, || async {
@@ -217,7 +217,7 @@ check! {
             over.await?.is_some(),
             "a back end that is healthy again is still reported as unhealthy";
             expected: "no backend_health after health: heal",
-            actual: "some, or an error, until time-limits: settle-ms had passed"
+            actual: "some, or an error, until the time to settle (settle-ms) had passed"
         );
         Ok(())
     }

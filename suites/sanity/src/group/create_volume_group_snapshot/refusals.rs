@@ -118,7 +118,7 @@ check! {
         ensure!(
             clean.await?.is_some(),
             "a group snapshot that failed has left a member behind";
-            expected: "no snapshot of the volume that does exist, within time-limits: settle-ms",
+            expected: "no snapshot of the volume that does exist, within the time to settle (settle-ms)",
             actual: format!("{:?}", snapshots_of(cx, &there).await?)
         );
         Ok(())
