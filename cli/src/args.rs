@@ -374,9 +374,9 @@ pub(crate) struct ReplayArgs {
     /// The case
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// Print the case instead of running it: as shell commands with grpcurl, or as a test in Rust
+    /// Print the case instead of running it: as shell commands with grpcurl, or as a test in Go or Rust
     #[arg(long, value_name = "FORM", value_enum)]
-    pub(crate) format: Option<CaseForm>,
+    pub(crate) format: Option<ExportForm>,
     #[command(flatten)]
     pub(crate) driver: DriverArgs,
     #[command(flatten)]
@@ -666,12 +666,6 @@ pub(crate) enum ClusterKind {
 fn annotation(text: &str) -> Result<(String, String), &'static str> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CaseForm {
-    Grpcurl,
-    Rust,
 }
 
 /// The selected suites and checks.

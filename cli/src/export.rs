@@ -4,6 +4,7 @@
 mod go;
 mod grpcurl;
 mod rust;
+mod rust_call;
 mod script;
 
 use std::io::{self, Write as _};
@@ -12,6 +13,8 @@ use csi_harness::checks::check::Check;
 use csi_harness::text::message::did_you_mean;
 use csi_proto::hidden::STRIPPED;
 use csi_report::{CheckEntry, Run};
+use csi_suite_stateful::case::Case;
+use script::Script;
 
 use crate::args::{ExportArgs, ExportForm};
 use crate::error::Error;
@@ -22,11 +25,19 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Error> {
     let run = Run::load(&args.report)?;
     let check = find(&run, &args.check)
         .map_err(|problem| Error::Settings(format!("{}: {problem}", args.report.display())))?;
-    let script = script::Script::of(check);
-    let text = match args.format {
-        ExportForm::Grpcurl => grpcurl::text(&script),
-        ExportForm::Go => go::text(&script),
-        ExportForm::Rust => rust::text(&script),
+    print(&Script::of(check).on(&run.target), args.format)
+}
+
+/// Prints a stored case as a program.
+pub(crate) fn export_case(case: &Case, form: ExportForm) -> Result<Exit, Error> {
+    print(&Script::of_case(case), form)
+}
+
+fn print(script: &Script, form: ExportForm) -> Result<Exit, Error> {
+    let text = match form {
+        ExportForm::Grpcurl => grpcurl::text(script),
+        ExportForm::Go => go::text(script),
+        ExportForm::Rust => rust::text(script),
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(Exit::Success)

@@ -1,18 +1,17 @@
 //! `csi-sanity replay`: a stored case, run again or printed in another form.
 
-use std::io::Write as _;
-
 use csi_harness::results::stored;
 use csi_suite_faults::case as fault_case;
 use csi_suite_hostile::fuzz;
 use csi_suite_hostile::fuzz::case as fuzz_case;
 use csi_suite_in_use::case as in_use_case;
-use csi_suite_stateful::case::{Case, Format};
+use csi_suite_stateful::case::Case;
 
-use crate::args::{CaseForm, CourseArgs, ReplayArgs, RunArgs, Terms};
+use crate::args::{CourseArgs, ReplayArgs, RunArgs, Terms};
 use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::export;
 use crate::note;
 use crate::repeat::Repeat;
 use crate::run::{self, Defined};
@@ -30,13 +29,10 @@ pub(crate) fn replay(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
 /// Makes the calls of a case again, or prints them.
 fn replay_calls(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     let case = Case::load(&args.file)?;
-    let format = match args.format {
-        None => return run::run_case(args.file.clone(), &case, &run_args(args), repeat),
-        Some(CaseForm::Grpcurl) => Format::Grpcurl,
-        Some(CaseForm::Rust) => Format::Rust,
-    };
-    std::io::stdout().write_all(case.format(format).as_bytes())?;
-    Ok(Exit::Success)
+    match args.format {
+        None => run::run_case(args.file.clone(), &case, &run_args(args), repeat),
+        Some(format) => export::export_case(&case, format),
+    }
 }
 
 /// Sends a hostile request that was stored.

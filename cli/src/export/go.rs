@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::grpcurl::go_code;
-use super::script::{Call, Script, Source, Step, Undo, Verdict, calls};
+use super::script::{Call, Given, Place, Script, Source, Step, Undo, Verdict, calls};
 use super::{camel, one_line, secrets_by_hand};
 
 const HEAD: &str = r#"//
 // A test for a module that requires github.com/container-storage-interface/spec, google.golang.org/grpc and
-// google.golang.org/protobuf. CSI_ENDPOINT names the driver, such as unix:///csi/csi.sock. Where a step cannot be done by a test,
-// the shell command CSI_BY_HAND does it, with the step as $1; without it, the test is skipped there.
+// google.golang.org/protobuf. CSI_ENDPOINT names the driver, such as unix:///csi/csi.sock or
+// tcp://localhost:9000, and CSI_CONTROLLER_ENDPOINT its controller services, if they are elsewhere. Where a step cannot be done by a
+// test, the shell command CSI_BY_HAND does it, with the step as $1; without it, the test is skipped there.
 
 package csisanity
 
@@ -19,11 +20,21 @@ import (
 "#;
 
 /// The beginning of the test.
-const DIAL: &str = r#"	conn, err := grpc.NewClient(os.Getenv("CSI_ENDPOINT"), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
-	if err != nil {
-		t.Fatal(err)
+const DIAL: &str = r#"	dial := func(variables ...string) *grpc.ClientConn {
+		t.Helper()
+		var endpoint string
+		for _, variable := range variables {
+			if endpoint = strings.TrimPrefix(os.Getenv(variable), "tcp://"); endpoint != "" {
+				break
+			}
+		}
+		conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
 	}
-	t.Cleanup(func() { conn.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	// Ids of the run that failed, and those of this one.
@@ -38,6 +49,9 @@ const DIAL: &str = r#"	conn, err := grpc.NewClient(os.Getenv("CSI_ENDPOINT"), gr
 		}
 	}
 "#;
+
+const DIAL_DRIVER: &str = "\tdriver := dial(\"CSI_ENDPOINT\")\n";
+const DIAL_CONTROLLER: &str = "\tcontroller := dial(\"CSI_CONTROLLER_ENDPOINT\", \"CSI_ENDPOINT\")\n";
 
 const UNDO: &str = r#"	// What was made is undone when the test ends, the last first.
 	undo := func(what string, call func() error) {
@@ -166,6 +180,8 @@ pub(super) fn text(script: &Script) -> String {
     // Closures, so that several such tests can be in one package.
     let helpers = [
         (true, DIAL),
+        (calls(&script.steps).any(|call| !call.is_for_controller()), DIAL_DRIVER),
+        (calls(&script.steps).any(Call::is_for_controller), DIAL_CONTROLLER),
         (undoes, UNDO),
         (by_hand, BY_HAND),
         (compares, PLAIN),
@@ -204,8 +220,7 @@ fn body(script: &Script) -> String {
                     text.push_str(&judged(script, number));
                 }
                 for given in &call.given {
-                    let getters: String = given.path.iter().map(|part| getter(part)).collect();
-                    let _ = writeln!(text, "\tids[{}] = response{number}{getters}", quoted(&given.id));
+                    text.push_str(&kept(given, number));
                 }
             }
         }
@@ -214,6 +229,21 @@ fn body(script: &Script) -> String {
         text.push_str(&judged(script, number));
     }
     text
+}
+
+/// Keeps an id of the response of this number.
+fn kept(given: &Given, number: usize) -> String {
+    let id = quoted(&given.id);
+    match given.place {
+        Place::Object(path) => {
+            let getters: String = path.iter().map(|part| getter(part)).collect();
+            format!("\tids[{id}] = response{number}{getters}\n")
+        }
+        Place::Member(nth) => format!(
+            "\tif members := response{number}.GetGroupSnapshot().GetSnapshots(); len(members) > {nth} {{\n\
+             \t\tids[{id}] = members[{nth}].GetSnapshotId()\n\t}}\n"
+        ),
+    }
 }
 
 fn made(call: &Call, number: usize) -> String {
@@ -225,7 +255,8 @@ fn made(call: &Call, number: usize) -> String {
         let made = format!("os.MkdirAll({}, 0o750)", quoted(directory));
         let _ = writeln!(text, "\tif err := {made}; err != nil {{\n\t\tt.Fatal(err)\n\t}}");
     }
-    let client = format!("csi.New{service}Client(conn)");
+    let conn = if call.is_for_controller() { "controller" } else { "driver" };
+    let client = format!("csi.New{service}Client({conn})");
     if service == "SnapshotMetadata" {
         let _ = writeln!(
             text,
@@ -326,7 +357,7 @@ mod tests {
                 "func TestControllerDeleteVolumeItSBlock(t *testing.T) {",
                 "\trequest1 := &csi.CreateVolumeRequest{}",
                 "\tread(\"{\\\"name\\\":\\\"it's\\\"}\", request1)",
-                "\tresponse1, err := csi.NewControllerClient(conn).CreateVolume(ctx, request1)",
+                "\tresponse1, err := csi.NewControllerClient(controller).CreateVolume(ctx, request1)",
                 "\tids[\"vol-1\"] = response1.GetVolume().GetVolumeId()",
                 "\t\tundo(\"DeleteVolume\", func() error {",
                 "\tif status.Code(err) != codes.OK {",

@@ -5,18 +5,23 @@ use std::fmt::Write as _;
 
 use csi_harness::text::grpcurl;
 
-use super::script::{Call, Script, Source, Step, Undo, Verdict};
+use super::script::{Call, Place, Script, Source, Step, Undo, Verdict};
 use super::{camel, one_line};
 
 const HEAD: &str = r#"#
-# Needs grpcurl, jq, and csi.proto of the specification. CSI is the socket of the driver. It exits with 1 if the driver is still
-# wrong, and with 2 if a person has to judge.
-CSI=${CSI:-/csi/csi.sock}
+# Needs grpcurl, jq, and csi.proto of the specification. CSI is the endpoint of the driver, and CSI_CONTROLLER that of its controller
+# services, if it is another one. It exits with 1 if the driver is still wrong, and with 2 if a person has to judge.
+CSI=${CSI:-DRIVER}
+CSI_CONTROLLER=${CSI_CONTROLLER:-CONTROLLER}
+send() {
+  case $1 in csi.v1.Identity/* | csi.v1.Node/*) at=$CSI ;; *) at=$CSI_CONTROLLER ;; esac
+  at=${at#unix:} at=${at#//}
+  case $at in tcp:*) AT_PORT -d "$2" "${at#tcp://}" "$1" ;; *) AT_SOCKET -d "$2" "$at" "$1" ;; esac
+}
 # Makes a call. The variable answer has the response, and code the name of the status code in Go.
 call() {
   code=OK
-  answer=$(GRPCURL -d "$2" "$CSI" "$1" 2>&1) ||
-    { code=$(printf '%s\n' "$answer" | sed -n 's/^ *Code: //p'); code=${code:-Unavailable}; }
+  answer=$(send "$@" 2>&1) || { code=$(printf '%s\n' "$answer" | sed -n 's/^ *Code: //p'); code=${code:-Unavailable}; }
   printf '%s: %s\n%s\n' "$1" "$code" "$answer"
 }
 # Waits for a person to do something.
@@ -32,7 +37,12 @@ trap 'eval "$undo"' EXIT
 /// The whole script.
 pub(super) fn text(script: &Script) -> String {
     let secrets = format!("Set each variable {}… to the secret of that name.", grpcurl::SECRET_VARIABLE);
-    let mut text = script.head("#", &secrets) + &HEAD.replace("GRPCURL", grpcurl::AT_SOCKET);
+    let driver = quoted(script.driver.as_deref().unwrap_or("unix:///csi/csi.sock"));
+    let controller = script.controller.as_deref().map_or_else(|| "$CSI".to_owned(), quoted);
+    let head = HEAD.replace("AT_SOCKET", grpcurl::AT_SOCKET).replace("AT_PORT", grpcurl::AT_PORT);
+    let head = head.replace("{CSI:-DRIVER}", &format!("{{CSI:-{driver}}}"));
+    let head = head.replace("{CSI_CONTROLLER:-CONTROLLER}", &format!("{{CSI_CONTROLLER:-{controller}}}"));
+    let mut text = script.head("#", &secrets) + &head;
     let mut known = BTreeMap::<String, usize>::new();
     let mut number = 0;
     for (at, step) in script.steps.iter().enumerate() {
@@ -69,7 +79,10 @@ fn made(call: &Call, number: usize, known: &mut BTreeMap<String, usize>) -> Stri
         let _ = writeln!(
             text,
             "id{number}=$(printf %s \"$answer\" | jq -r '{} // empty' 2>/dev/null)",
-            jq(given.path.iter())
+            match given.place {
+                Place::Object(path) => jq(path.iter()),
+                Place::Member(nth) => format!(".groupSnapshot.snapshots[{nth}].snapshotId"),
+            }
         );
         known.insert(given.id.clone(), number);
     }
@@ -147,7 +160,11 @@ pub(super) fn go_code(code: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::tests::{check, has_lines, other_value};
+    use std::process::Command;
+
+    use serde_json::json;
+
+    use super::super::script::tests::{check, entry, has_lines, other_value};
     use super::*;
 
     #[test]
@@ -183,8 +200,49 @@ mod tests {
         is_a_shell_script(&text);
     }
 
+    #[test]
+    fn services_are_called_at_their_endpoints() {
+        let target = |endpoint: &str, controller: Option<&str>| {
+            let target = json!({
+                "endpoint": endpoint, "controller_endpoint": controller, "name": "", "vendor_version": "", "capabilities": [],
+            });
+            serde_json::from_value(target).unwrap()
+        };
+        let node = json!({"what": "", "rpc": "NodeGetInfo", "request": {}, "code": "OK", "response": {}});
+        let create = json!({
+            "what": "", "rpc": "CreateVolume", "request": {"name": "a"}, "code": "OK",
+            "response": {"volume": {"volume_id": "old"}},
+        });
+        let delete = json!({
+            "what": "", "rpc": "DeleteVolume", "request": {"volume_id": "old"}, "code": "INTERNAL", "response": null,
+        });
+        let more = json!({"reproduction": [node, create, delete]});
+        let script = || Script::of(&entry("a/b/c", "OK", "INTERNAL", more.clone()));
+        // The stub prints the address, the method and the request that it is given, as the last line of an answer.
+        let stub = "grpcurl() { while [ \"$1\" != -d ]; do shift; done; echo \"{}\"; echo \"at $3 $4 $2\" >&2; }\njq() { echo new; }\n";
+        let calls = |script: Script, variables: &[(&str, &str)]| {
+            let mut shell = Command::new("sh");
+            let code = text(&script).replace(" 2>&1) ||", ") ||");
+            let output =
+                shell.args(["-c", &format!("{stub}{code}")]).envs(variables.iter().copied()).output();
+            let printed = String::from_utf8(output.unwrap().stderr).unwrap();
+            let calls = printed.lines().filter_map(|line| line.strip_prefix("at "));
+            calls.map(|line| line.replace("csi.v1.", "")).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            calls(script().on(&target("unix:///it's here", Some("tcp://localhost:9000"))), &[])[..3],
+            [
+                "/it's here Node/NodeGetInfo {}",
+                "localhost:9000 Controller/CreateVolume {\"name\":\"a\"}",
+                "localhost:9000 Controller/DeleteVolume {\"volume_id\":\"new\"}",
+            ]
+        );
+        let here = calls(script().on(&target("the built-in mock driver", None)), &[("CSI", "unix:sock")]);
+        assert_eq!(here[..2], ["sock Node/NodeGetInfo {}", "sock Controller/CreateVolume {\"name\":\"a\"}"]);
+    }
+
     fn is_a_shell_script(text: &str) {
-        let checked = std::process::Command::new("sh").args(["-n", "-c", text]).output().unwrap();
+        let checked = Command::new("sh").args(["-n", "-c", text]).output().unwrap();
         assert!(checked.status.success(), "{}\n{text}", String::from_utf8_lossy(&checked.stderr));
     }
 }

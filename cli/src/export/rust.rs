@@ -3,32 +3,37 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use csi_suite_stateful::case::call_in_rust;
 use serde_json::{Value, json};
 
-use super::script::{Call, Script, Source, Step, Verdict};
+use super::rust_call::awaited;
+use super::script::{Call, Place, Script, Source, Step, Verdict, calls};
 use super::{camel, one_line, secrets_by_hand};
 
 const HEAD: &str = r#"//
 // A test for a crate that depends on csi-proto, tonic and tokio, with its features macros and rt. CSI_ENDPOINT names the driver, such as
-// unix:///csi/csi.sock; without it, nothing is tested.
+// unix:///csi/csi.sock or tcp://localhost:9000, and CSI_CONTROLLER_ENDPOINT its controller services, if they are elsewhere; without
+// them, nothing is tested.
 
 #[tokio::test]
 "#;
 
 /// The beginning of the test.
-const DIAL: &str = r#"    use csi_proto::v1;
-    let Ok(endpoint) = std::env::var("CSI_ENDPOINT") else { return };
-    let endpoint = endpoint.parse().expect("CSI_ENDPOINT is an endpoint");
-    let driver = csi_proto::dial(&endpoint, std::time::Duration::from_secs(30)).await.expect("the driver listens");
-"#;
+const START: &str = "    use csi_proto::v1;\n";
 
 /// The whole file.
 pub(super) fn text(script: &Script) -> String {
     let words = script.check.split(|c: char| !c.is_ascii_alphanumeric());
     let name: Vec<String> = words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect();
     let mut text =
-        format!("{}{HEAD}async fn {}() {{\n{DIAL}", script.head("//", &secrets_by_hand()), name.join("_"));
+        format!("{}{HEAD}async fn {}() {{\n{START}", script.head("//", &secrets_by_hand()), name.join("_"));
+    if calls(&script.steps).any(|call| !call.is_for_controller()) {
+        text.push_str(&dialled("driver", "std::env::var(\"CSI_ENDPOINT\")"));
+    }
+    if calls(&script.steps).any(Call::is_for_controller) {
+        let either =
+            "std::env::var(\"CSI_CONTROLLER_ENDPOINT\").or_else(|_| std::env::var(\"CSI_ENDPOINT\"))";
+        text.push_str(&dialled("controller", either));
+    }
     let mut known = BTreeMap::<String, usize>::new();
     let mut undoing = Vec::new();
     let mut number = 0;
@@ -62,12 +67,16 @@ pub(super) fn text(script: &Script) -> String {
         let is_accused = script.accused() == Some(at);
         for given in &call.given {
             let id = known.len() + 1;
-            if let [object, field] = given.path {
-                let _ = writeln!(
-                    text,
-                    "    let id{id} = answer.as_ref().ok().and_then(|answer| answer.get_ref().{object}.clone()).unwrap_or_default().{field};"
-                );
-            }
+            let found = match given.place {
+                Place::Object([object, field]) => format!("{object}.clone().unwrap_or_default().{field}"),
+                Place::Member(nth) => format!(
+                    "group_snapshot.clone().unwrap_or_default().snapshots.get({nth}).cloned().unwrap_or_default().snapshot_id"
+                ),
+            };
+            let _ = writeln!(
+                text,
+                "    let id{id} = answer.as_ref().map(|answer| answer.get_ref().{found}).unwrap_or_default();"
+            );
             known.insert(given.id.clone(), id);
         }
         if is_accused {
@@ -86,8 +95,16 @@ pub(super) fn text(script: &Script) -> String {
     text
 }
 
+fn dialled(name: &str, endpoint: &str) -> String {
+    format!(
+        "    let Ok(endpoint) = {endpoint} else {{ return }};\n    \
+         let endpoint = endpoint.parse().expect(\"the variable has an endpoint\");\n    \
+         let {name} = csi_proto::dial(&endpoint, std::time::Duration::from_secs(30)).await.expect(\"the driver listens\");\n"
+    )
+}
+
 fn in_rust(path: &str, request: &Value, known: &BTreeMap<String, usize>) -> Option<String> {
-    call_in_rust(path, request, &|_, text| known.get(text).map(|number| format!("id{number}")))
+    awaited(path, request, &|_, text| known.get(text).map(|number| format!("id{number}")))
 }
 
 /// The call that undoes this one.
@@ -163,7 +180,7 @@ mod tests {
                 "// expected: OK \"twice\"",
                 "async fn controller_delete_volume_it_s_block() {",
                 "            name: \"it's\".to_owned(),",
-                "    let id1 = answer.as_ref().ok().and_then(|answer| answer.get_ref().volume.clone()).unwrap_or_default().volume_id;",
+                "    let id1 = answer.as_ref().map(|answer| answer.get_ref().volume.clone().unwrap_or_default().volume_id).unwrap_or_default();",
                 "            volume_id: id1.clone(),",
                 "    let is_wrong = !matches!(code, tonic::Code::Ok);",
             ],

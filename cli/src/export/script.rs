@@ -7,8 +7,9 @@ use csi_harness::protocol::rpc::Facts;
 use csi_harness::spec::verdict::ReproductionStep;
 use csi_proto::hidden::STRIPPED;
 use csi_proto::reflect::response_of;
-use csi_proto::{RPCS, Rpc, code_name, code_named};
-use csi_report::{CallEntry, CheckEntry};
+use csi_proto::{Endpoint, RPCS, Rpc, code_name, code_named};
+use csi_report::{CallEntry, CheckEntry, TargetEntry};
+use csi_suite_stateful::case::Case;
 use serde_json::Value;
 
 use super::one_line;
@@ -20,6 +21,10 @@ const POLLS_MIN: usize = 3;
 pub(super) struct Script {
     /// The label of the check.
     pub(super) check: String,
+    /// The endpoint of the driver in the run, if others can call it.
+    pub(super) driver: Option<String>,
+    /// The endpoint of the driver's controller services, if it is another one.
+    pub(super) controller: Option<String>,
     /// Lines for the head: what is wrong, and what has to be done before.
     heading: Vec<String>,
     /// Secrets are left out of the requests.
@@ -51,8 +56,16 @@ pub(super) struct Call {
 
 /// An id that an answer gives.
 pub(super) struct Given {
-    pub(super) path: &'static [&'static str],
+    pub(super) place: Place,
     pub(super) id: String,
+}
+
+/// The place of an id in a response.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    Object([&'static str; 2]),
+    /// The snapshot of this number in a group snapshot.
+    Member(usize),
 }
 
 /// The demand on the answer to the call that breaks the rule.
@@ -76,17 +89,18 @@ pub(super) struct Undo {
 }
 
 pub(super) enum Source {
-    Response(&'static [&'static str]),
+    Response([&'static str; 2]),
     Request,
     /// The ids of the snapshots of a group.
     Members,
 }
 
 /// The places of ids in responses. A driver gives other ids each time.
-const GIVEN: [&[&str]; 3] = [VOLUME, SNAPSHOT, GROUP];
-const VOLUME: &[&str] = &["volume", "volume_id"];
-const SNAPSHOT: &[&str] = &["snapshot", "snapshot_id"];
-const GROUP: &[&str] = &["group_snapshot", "group_snapshot_id"];
+const GIVEN: [[&str; 2]; 3] = [VOLUME, SNAPSHOT, GROUP];
+const VOLUME: [&str; 2] = ["volume", "volume_id"];
+const SNAPSHOT: [&str; 2] = ["snapshot", "snapshot_id"];
+const GROUP: [&str; 2] = ["group_snapshot", "group_snapshot_id"];
+const MEMBERS: [&str; 2] = ["group_snapshot", "snapshots"];
 
 const UNDO: [Undo; 6] = [
     Undo {
@@ -145,6 +159,11 @@ impl Call {
         directory.filter(|directory| directory.starts_with('/') && !directory.contains(char::is_control))
     }
 
+    /// It goes to the endpoint of the controller services, where that is another one.
+    pub(super) fn is_for_controller(&self) -> bool {
+        !matches!(self.service(), "Identity" | "Node")
+    }
+
     fn new(rpc: Rpc, request: &Value, code: &str, message: &str, response: &Value) -> Call {
         Call {
             rpc,
@@ -168,10 +187,11 @@ impl Call {
     }
 
     fn ids(&self) -> impl Iterator<Item = Given> + '_ {
-        GIVEN.into_iter().filter_map(|path| {
-            let id = at(&self.response, path)?.as_str()?;
-            Some(Given { path, id: id.to_owned() })
-        })
+        let objects = GIVEN.into_iter().map(|path| (Place::Object(path), at(&self.response, &path)));
+        let members = at(&self.response, &MEMBERS).and_then(Value::as_array).into_iter().flatten();
+        let members =
+            members.enumerate().map(|(nth, member)| (Place::Member(nth), member.get("snapshot_id")));
+        objects.chain(members).filter_map(|(place, id)| Some(Given { place, id: id?.as_str()?.to_owned() }))
     }
 }
 
@@ -184,18 +204,59 @@ impl Script {
         // A reproduction has the fault in its place.
         if let Some(fault) = check.injected.as_ref().filter(|_| check.reproduction.is_empty()) {
             let at = steps.iter().position(is_accused).unwrap_or(0);
-            steps.insert(at, Step::ByHand(format!("make this fault happen in the next call: {fault}")));
+            steps.insert(at, Step::ByHand(format!("while the next call is made: {fault}")));
         }
         let polls = fold_polls(&mut steps);
+        let fault = Fault {
+            check: &check.id,
+            requirement: check.requirements.first().map(String::as_str),
+            message: &check.message,
+            expected: &check.expected,
+            actual: &check.actual,
+        };
+        let (known, mut script) = Script::with(fault, steps);
+        script.heading.extend(remarks(check, &script.steps, &known, polls));
+        script
+    }
+
+    /// The script for the driver of a run, unless only csi-sanity itself could call that.
+    pub(super) fn on(self, target: &TargetEntry) -> Script {
+        let is_open = |endpoint: &&String| endpoint.parse::<Endpoint>().is_ok();
+        let driver = Some(&target.endpoint).filter(is_open).cloned();
+        let controller = target.controller_endpoint.as_ref().filter(is_open).cloned();
+        Script { driver, controller, ..self }
+    }
+
+    /// The calls of a stored case. The last one breaks the rule.
+    pub(super) fn of_case(case: &Case) -> Script {
+        let breach = &case.breach;
+        let fault = Fault {
+            check: &case.check,
+            requirement: Some(&breach.requirement),
+            message: &breach.message,
+            expected: &breach.expected,
+            actual: &breach.actual,
+        };
+        let (_, mut script) = Script::with(fault, of_reproduction(&case.reproduction()));
+        script.heading.extend(case.is_concurrent().then(|| AT_THE_SAME_TIME.to_owned()));
+        script
+    }
+
+    /// A script with the ids that its calls are given for the first time.
+    fn with(fault: Fault<'_>, mut steps: Vec<Step>) -> (BTreeSet<String>, Script) {
         let mut known = BTreeSet::new();
         for call in calls_mut(&mut steps) {
             call.given = call.ids().filter(|given| known.insert(given.id.clone())).collect();
         }
-        let verdict = verdict(check, &steps);
-        let heading = heading(check, &steps, &known, polls);
+        let verdict = verdict(&fault, &steps);
+        let mut heading = fault.heading();
+        if steps.iter().any(|step| matches!(step, Step::ByHand(_))) {
+            heading.push("A script cannot do some of the steps; it says so where they belong.".to_owned());
+        }
         let has_secrets = calls(&steps).any(|call| call.request.to_string().contains(STRIPPED));
-        let (check, expected) = (check.id.clone(), check.expected.clone());
-        Script { check, heading, has_secrets, steps, expected, verdict }
+        let (check, expected) = (fault.check.to_owned(), fault.expected.to_owned());
+        let (driver, controller) = (None, None);
+        (known, Script { check, driver, controller, heading, has_secrets, steps, expected, verdict })
     }
 
     /// The head as lines of comments. `secrets` says how the secrets get into the requests, if that is needed.
@@ -211,6 +272,25 @@ impl Script {
             Verdict::ByEye(_) => None,
             _ => self.steps.iter().position(is_accused),
         }
+    }
+}
+
+/// The fault that a script shows.
+struct Fault<'a> {
+    check: &'a str,
+    requirement: Option<&'a str>,
+    message: &'a str,
+    expected: &'a str,
+    actual: &'a str,
+}
+
+impl Fault<'_> {
+    fn heading(&self) -> Vec<String> {
+        let rule = self.requirement.map(|rule| format!(" ({rule})")).unwrap_or_default();
+        let texts = [("expected", self.expected), ("actual", self.actual)];
+        let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+        let texts = texts.map(|(what, text)| format!("{what}: {text}"));
+        [format!("{}{rule}: {}", self.check, self.message)].into_iter().chain(texts).collect()
     }
 }
 
@@ -334,23 +414,23 @@ fn flush(folded: &mut Vec<Step>, run: &mut Vec<Step>) {
 /// Codes that Go and Rust report of a call that the driver did not answer.
 const UNANSWERED: [&str; 3] = ["UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED"];
 
-fn verdict(check: &CheckEntry, steps: &[Step]) -> Verdict {
+fn verdict(fault: &Fault<'_>, steps: &[Step]) -> Verdict {
     let found = |what: &str| {
-        Verdict::ByEye(format!("{what}: expected {}, and found {}", check.expected, check.actual))
+        Verdict::ByEye(format!("{what}: expected {}, and found {}", fault.expected, fault.actual))
     };
     let Some(accused) = calls(steps).find(|call| call.is_accused) else {
         return found("look at what the last step causes");
     };
     let code = code_named(&accused.code).map(code_name);
-    let right = codes(&check.expected);
+    let right = codes(fault.expected);
     match code {
         // The sentence may name a code to exclude it.
         Some(code) if !right.is_empty() && !right.contains(&code) => {
             Verdict::Code { right, wrong: vec![code] }
         }
-        Some("OK") => of_response(check, accused)
+        Some("OK") => of_response(fault, accused)
             .unwrap_or_else(|| found("look at the answer, and at the files and mounts of the volume")),
-        Some(code) if check.actual.contains(code) => Verdict::Code { right: Vec::new(), wrong: vec![code] },
+        Some(code) if fault.actual.contains(code) => Verdict::Code { right: Vec::new(), wrong: vec![code] },
         Some(_) => found("look at the answers, and at the files and mounts of the volume"),
         None => Verdict::Code { right: Vec::new(), wrong: UNANSWERED.to_vec() },
     }
@@ -369,13 +449,13 @@ fn codes(sentence: &str) -> Vec<&'static str> {
 
 /// The demand on a response; none if the report does not have it. The checks of data look at files, which no response shows, and a
 /// response without fields is the same on a right driver.
-fn of_response(check: &CheckEntry, accused: &Call) -> Option<Verdict> {
+fn of_response(fault: &Fault<'_>, accused: &Call) -> Option<Verdict> {
     let has_fields = response_of(accused.rpc).is_some_and(|response| response.fields().next().is_some());
-    if check.id.starts_with("data/") || accused.response.is_null() || !has_fields {
+    if fault.check.starts_with("data/") || accused.response.is_null() || !has_fields {
         return None;
     }
     let read = |text: &str| serde_json::from_str::<Value>(text).ok();
-    if let (Some(value), Some(actual)) = (read(&check.expected), read(&check.actual)) {
+    if let (Some(value), Some(actual)) = (read(fault.expected), read(fault.actual)) {
         let mut places = Vec::new();
         places_of(&accused.response, &actual, &mut Vec::new(), &mut places);
         let is_field = |part: &String| part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
@@ -406,14 +486,12 @@ fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, part| value.get(part))
 }
 
-fn heading(check: &CheckEntry, steps: &[Step], known: &BTreeSet<String>, polls: usize) -> Vec<String> {
-    let rule = check.requirements.first().map(|rule| format!(" ({rule})")).unwrap_or_default();
-    let mut lines = vec![format!("{}{rule}: {}", check.id, check.message)];
-    for (what, text) in [("expected", &check.expected), ("actual", &check.actual)] {
-        if !text.is_empty() {
-            lines.push(format!("{what}: {text}"));
-        }
-    }
+const AT_THE_SAME_TIME: &str =
+    "Several callers made these calls at the same time; here they come one after another.";
+
+/// Lines about what the script has of the calls in the report.
+fn remarks(check: &CheckEntry, steps: &[Step], known: &BTreeSet<String>, polls: usize) -> Vec<String> {
+    let mut lines = Vec::new();
     if check.reproduction.is_empty() && check.calls_left_out > 0 {
         lines.push(format!(
             "The report has no calls from the middle of the check: {} were left out.",
@@ -433,15 +511,10 @@ fn heading(check: &CheckEntry, steps: &[Step], known: &BTreeSet<String>, polls: 
         ));
     }
     if made(check).any(|(call, _)| call.worker != 0) {
-        lines.push(
-            "Several callers made these calls at the same time; here they come one after another.".to_owned(),
-        );
+        lines.push(AT_THE_SAME_TIME.to_owned());
     }
     if made(check).any(|(call, _)| call.node != 0) {
         lines.push("Some of these calls went to other nodes; here they all go to one.".to_owned());
-    }
-    if steps.iter().any(|step| matches!(step, Step::ByHand(_))) {
-        lines.push("A script cannot do some of the steps; it says so where they belong.".to_owned());
     }
     lines
 }
@@ -476,7 +549,7 @@ pub(super) mod tests {
         call
     }
 
-    fn entry(id: &str, expected: &str, actual: &str, more: Value) -> CheckEntry {
+    pub(in super::super) fn entry(id: &str, expected: &str, actual: &str, more: Value) -> CheckEntry {
         let mut entry = json!({
             "id": id, "suite": "s", "outcome": "failed", "duration_ms": 1, "requirements": ["CTRL-DELETEVOL-002"],
             "message": "rejected\n*/ `x`", "expected": expected, "actual": actual, "repeat": "", "title": "", "calls": [],

@@ -19,7 +19,9 @@ fn a_case_is_stored_run_again_and_printed() {
     assert!(said.stdout.contains("CTRL-CREATEVOL-041"), "still failing: {}", said.stdout);
     let said = check(&["replay", case], 0, &[]);
     assert!(said.stdout.contains("fixed"), "{}", said.stdout);
-    for (form, text) in [("grpcurl", "csi.v1.Controller/CreateVolume"), ("rust", "async fn")] {
+    let forms =
+        [("grpcurl", "call csi.v1.Controller/CreateVolume"), ("go", "testing.T"), ("rust", "async fn")];
+    for (form, text) in forms {
         let said = check(&["replay", case, "--format", form], 0, &[]);
         assert!(said.stdout.contains(text), "{}", said.stdout);
     }

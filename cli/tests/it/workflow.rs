@@ -34,7 +34,7 @@ fn what_failed_becomes_a_list_and_is_run_again() {
     let shell = check(&["export", &report, FAILS], 0, &[]).stdout;
     assert!(shell.contains("\nrequest='{}'\ncall csi.v1.Identity/GetPluginInfo \"$request\"\n"), "{shell}");
     let go = check(&["export", &report, FAILS, "--format", "go"], 0, &[]).stdout;
-    assert!(go.contains("csi.NewIdentityClient(conn).GetPluginInfo(ctx, request1)"), "{go}");
+    assert!(go.contains("csi.NewIdentityClient(driver).GetPluginInfo(ctx, request1)"), "{go}");
     check(&["export", &report, "identity/get-plugin-info/nam"], 2, &[&report, "did you mean", FAILS]);
 
     // It is mended: the list is out of date, and the next one has it no more.

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::text::encoding::shell_word;
 
-/// The program with its flags, for a driver that listens at a Unix socket. Without an authority grpcurl sends the path as one, which
+/// The beginning of the command for a driver that listens at a Unix socket. Without an authority grpcurl sends the path as one, which
 /// servers reject that are strict about HTTP/2.
 pub const AT_SOCKET: &str = "grpcurl -plaintext -unix -authority localhost -proto csi.proto";
 /// The beginning of the command for a driver that listens at a TCP port.
-const AT_PORT: &str = "grpcurl -plaintext -proto csi.proto";
+pub const AT_PORT: &str = "grpcurl -plaintext -proto csi.proto";
 
 /// The beginning of the names of variables that stand for secrets.
 pub const SECRET_VARIABLE: &str = "SECRET_";

@@ -5,11 +5,6 @@
 //! the wire (`request`, `response`), for readers. Secrets are in neither.
 
 mod fit;
-mod grpcurl;
-mod rust_test;
-mod wire;
-
-pub use rust_test::call_in_rust;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::how::CallMode;
+use crate::sequence;
 
 /// The key that says that a file is such a case.
 const KEY: &str = "csi-sanity-case";
@@ -230,7 +226,7 @@ impl Case {
     /// # Errors
     /// The case cannot be put into words.
     pub fn to_yaml(&self) -> Result<String, CaseError> {
-        let message = wire::one_line(&self.breach.message);
+        let message = self.breach.message.replace(char::is_control, " ");
         let title = format!("# {message}\n# csi-sanity replay FILE runs it on any driver.\n");
         Ok(title + &serde_saphyr::to_string(self).map_err(CaseError::Serialize)?)
     }
@@ -242,22 +238,10 @@ impl Case {
         format!("{}.yaml", text.chars().map(plain).collect::<String>())
     }
 
-    /// The case in another form.
-    pub fn format(&self, format: Format) -> String {
-        match format {
-            Format::Grpcurl => grpcurl::lines(self),
-            Format::Rust => rust_test::test(self),
-        }
+    /// The calls with the answers of the driver on which the case was found.
+    pub fn reproduction(&self) -> Vec<ReproductionStep> {
+        sequence::reproduction(&self.steps)
     }
-}
-
-/// Forms in which a case can be printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Shell commands that make the calls one after another.
-    Grpcurl,
-    /// A function in Rust that makes them and asserts the last answer.
-    Rust,
 }
 
 impl From<&Breach> for BreachText {

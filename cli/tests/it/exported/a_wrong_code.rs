@@ -1,22 +1,23 @@
 // controller/delete-volume/repeated (CTRL-DELETEVOL-003): DeleteVolume must succeed for a volume that is deleted already, but failed
 // expected: OK
-// actual: NOT_FOUND "volume vol-0ca3e3d7-00000006 does not exist"
+// actual: NOT_FOUND "volume vol-57be646f-00000006 does not exist"
 // Replace ***stripped*** by your secrets.
 //
 // A test for a crate that depends on csi-proto, tonic and tokio, with its features macros and rt. CSI_ENDPOINT names the driver, such as
-// unix:///csi/csi.sock; without it, nothing is tested.
+// unix:///csi/csi.sock or tcp://localhost:9000, and CSI_CONTROLLER_ENDPOINT its controller services, if they are elsewhere; without
+// them, nothing is tested.
 
 #[tokio::test]
 async fn controller_delete_volume_repeated() {
     use csi_proto::v1;
-    let Ok(endpoint) = std::env::var("CSI_ENDPOINT") else { return };
-    let endpoint = endpoint.parse().expect("CSI_ENDPOINT is an endpoint");
-    let driver = csi_proto::dial(&endpoint, std::time::Duration::from_secs(30)).await.expect("the driver listens");
+    let Ok(endpoint) = std::env::var("CSI_CONTROLLER_ENDPOINT").or_else(|_| std::env::var("CSI_ENDPOINT")) else { return };
+    let endpoint = endpoint.parse().expect("the variable has an endpoint");
+    let controller = csi_proto::dial(&endpoint, std::time::Duration::from_secs(30)).await.expect("the driver listens");
 
     // 1. CreateVolume: OK
-    let answer = v1::controller_client::ControllerClient::new(driver.clone())
+    let answer = v1::controller_client::ControllerClient::new(controller.clone())
         .create_volume(v1::CreateVolumeRequest {
-            name: "sanity-tq923l-5a-0".to_owned(),
+            name: "sanity-99gv8y-5b-0".to_owned(),
             capacity_range: Some(v1::CapacityRange {
                 required_bytes: 335544320,
                 ..Default::default()
@@ -36,10 +37,10 @@ async fn controller_delete_volume_repeated() {
         })
         .await;
     println!("CreateVolume: {answer:?}");
-    let id1 = answer.as_ref().ok().and_then(|answer| answer.get_ref().volume.clone()).unwrap_or_default().volume_id;
+    let id1 = answer.as_ref().map(|answer| answer.get_ref().volume.clone().unwrap_or_default().volume_id).unwrap_or_default();
 
     // 2. DeleteVolume: OK
-    let answer = v1::controller_client::ControllerClient::new(driver.clone())
+    let answer = v1::controller_client::ControllerClient::new(controller.clone())
         .delete_volume(v1::DeleteVolumeRequest {
             volume_id: id1.clone(),
             ..Default::default()
@@ -47,8 +48,8 @@ async fn controller_delete_volume_repeated() {
         .await;
     println!("DeleteVolume: {answer:?}");
 
-    // 3. DeleteVolume: NOT_FOUND volume vol-0ca3e3d7-00000006 does not exist
-    let answer = v1::controller_client::ControllerClient::new(driver.clone())
+    // 3. DeleteVolume: NOT_FOUND volume vol-57be646f-00000006 does not exist
+    let answer = v1::controller_client::ControllerClient::new(controller.clone())
         .delete_volume(v1::DeleteVolumeRequest {
             volume_id: id1.clone(),
             ..Default::default()
@@ -60,7 +61,7 @@ async fn controller_delete_volume_repeated() {
     let wrong = is_wrong.then(|| format!("{}, got {answer:?}", "expected OK"));
 
     // What was made is undone, the last first; where a call was rejected, there is nothing to undo.
-    let _ = v1::controller_client::ControllerClient::new(driver.clone())
+    let _ = v1::controller_client::ControllerClient::new(controller.clone())
         .delete_volume(v1::DeleteVolumeRequest {
             volume_id: id1.clone(),
             secrets: [("user".to_owned(), "***stripped***".to_owned())].into(),

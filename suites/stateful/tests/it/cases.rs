@@ -1,28 +1,23 @@
-//! Failing cases as files, as shell commands and as Rust.
+//! Failing cases as files.
 
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use csi_harness::protocol::capability::Capability;
 use csi_harness::spec::requirements::req;
-use csi_mock_driver::{Defect, MockDriver};
 use csi_model::answer::Answer;
 use csi_model::call::{Call, CreateSpec, List, Size, VolumeCall};
 use csi_model::call_context::DriverProfile;
 use csi_model::names::Name;
 use csi_nemesis::disruption;
-use csi_proto::{Endpoint, Listener, hidden, redact, v1};
-use csi_suite_stateful::case::{
-    BreachText, CASE_BYTES_MAX, Case, CaseStep, Driver, FORM, Format, RecordedAnswer,
-};
+use csi_proto::{redact, v1};
+use csi_suite_stateful::case::{BreachText, CASE_BYTES_MAX, Case, CaseStep, Driver, FORM, RecordedAnswer};
 use csi_suite_stateful::how::CallMode;
 use serde_json::json;
 use tonic::Code;
 
-use crate::printed;
 use csi_test_support::histories::story::*;
 
 const NAME: &str = "csi-sanity-\"it's\" 50% é";
@@ -294,55 +289,4 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
     );
     let blocked = case().store(&path.join("below a file")).unwrap_err();
     assert!(csi_harness::text::message::error_chain(&blocked).contains("failed to write"));
-}
-
-#[test]
-fn commands_make_the_calls_with_the_ids_that_come() {
-    let script = case().format(Format::Grpcurl);
-    assert!(script.starts_with("# CTRL-CREATEVOL-041: CreateVolume of a name"), "{script}");
-    // This stub of a driver gives another id than the driver of the stored case.
-    let stubs = "grpcurl() { printf '%s %s\\n' \"${10}\" \"$8\"; }\njq() { echo id-now; }\nCSI=sock\n";
-    // A secret of the reader, which stands for the one that the case does not have.
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(format!("{stubs}{script}\n")).env("SECRET_PASSWORD", hidden::STRIPPED);
-    let shell = shell.stdin(Stdio::null()).output().unwrap();
-    assert!(shell.status.success() && shell.stderr.is_empty(), "{shell:?}\n{script}");
-    // What is not kept in a variable is printed: all but the first call.
-    let sent = String::from_utf8(shell.stdout).unwrap();
-    let mut lines = sent.lines().skip(1);
-    assert_eq!(lines.next(), Some("csi.v1.Node/NodeStageVolume {\"volume_id\":\"id-now\"}"), "{script}");
-    let (path, json) = lines.next().unwrap().split_once(' ').unwrap();
-    assert_eq!(path, "csi.v1.Controller/CreateVolume");
-    let sent: serde_json::Value = serde_json::from_str(json).unwrap();
-    assert_eq!(sent, redact::json(&request(Size::at_least(2 * GIB))));
-    assert_eq!(lines.next(), None);
-}
-
-#[test]
-fn rust_is_printed_as_it_stands_in_this_folder() {
-    let printed = case().format(Format::Rust);
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/printed.rs"), printed).unwrap();
-        return;
-    }
-    assert_eq!(printed, include_str!("printed.rs"), "UPDATE=1 writes it anew");
-}
-
-/// Runs the printed function on a mock driver.
-async fn run_printed(defects: Vec<Defect>) -> Result<(), tokio::task::JoinError> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = csi_mock_driver::Config { defects, ..Default::default() };
-    let driver = MockDriver::new(config).expect("a mock driver");
-    let listener = Listener::bind(&Endpoint::Unix(folder.path().join("csi.sock"))).await.expect("a socket");
-    let endpoint = listener.endpoint().clone();
-    tokio::spawn(listener.serve(driver.routes(), std::future::pending()));
-    let channel = csi_proto::dial(&endpoint, Duration::from_secs(5)).await.expect("a connection");
-    tokio::spawn(printed::case(channel)).await
-}
-
-#[tokio::test]
-async fn printed_rust_fails_only_on_a_wrong_driver() {
-    assert!(run_printed(Vec::new()).await.is_ok());
-    let error = run_printed(vec![Defect::CreateVolumeIgnoresSizeConflict]).await.unwrap_err();
-    assert!(error.is_panic());
 }

@@ -2,6 +2,3 @@
 
 mod amount;
 mod cases;
-#[rustfmt::skip]
-#[expect(unreachable_pub, clippy::unwrap_used, reason = "as it is printed for the tests of others")]
-mod printed;

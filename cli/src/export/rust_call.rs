@@ -1,114 +1,32 @@
-//! A case as a function in Rust.
+//! A call as an expression in Rust.
 
 use std::fmt::Write as _;
 
-use csi_model::ids::Ids;
 use csi_proto::DESCRIPTOR_SET;
 use csi_proto::reflect::prost_reflect::{
     DescriptorPool, DynamicMessage, FieldDescriptor, MapKey, MessageDescriptor, ReflectMessage, Value,
 };
 use serde::de::DeserializeSeed as _;
 
-use super::wire::{Given, PathPart, given, named, needed, one_line, rpc_path, variable};
-use super::{Case, CaseStep};
-
-/// The calls as a function that makes them and asserts what the last one is answered.
-pub(super) fn test(case: &Case) -> String {
-    let pool = DescriptorPool::decode(DESCRIPTOR_SET).ok();
-    let mut text = format!("/// {}: {}\n", case.breach.requirement, one_line(&case.breach.message));
-    if case.is_concurrent() {
-        text.push_str(
-            "///\n/// The workers made their calls at the same time; here they come one after another.\n",
-        );
-    }
-    text.push_str("pub async fn case(driver: tonic::transport::Channel) {\n    use csi_proto::v1;\n");
-    let mut ids = Ids::default();
-    let broken = case.steps.len();
-    for (number, step) in (1..).zip(&case.steps) {
-        let id = |field: &str, text: &str| named(&ids, field, text).map(variable);
-        let call = pool.as_ref().and_then(|pool| call(pool, rpc_path(step)?, &step.request, &id));
-        let given = needed(given(&mut ids, step), &case.steps[number..]);
-        let _ = writeln!(text, "    // {number}. {}: {}", step.call, one_line(&step.recorded.to_string()));
-        match call {
-            None => {}
-            Some(call) if number == broken => {
-                let _ = writeln!(text, "    let answer = {call};");
-                text.push_str(&assertion(case, step));
-            }
-            Some(call) if given.is_empty() => {
-                let _ = writeln!(text, "    let _ = {call};");
-            }
-            Some(call) => {
-                let _ = writeln!(text, "    let answer = {call}.unwrap().into_inner();");
-                given.iter().for_each(|given| text.push_str(&binding(given)));
-            }
-        }
-    }
-    text.push_str("}\n");
-    text
-}
+use super::camel;
 
 /// The variable that holds a text, by the field that it is in.
 type Variable<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
 
-/// A call of an RPC, by its path, as an expression in Rust that awaits it over `driver`; nothing if the request is none of the RPC.
-/// Texts for which there is a variable are clones of that.
-pub fn call_in_rust(path: &str, request: &serde_json::Value, variable: Variable<'_>) -> Option<String> {
-    call(&DescriptorPool::decode(DESCRIPTOR_SET).ok()?, path, request, variable)
-}
-
-fn call(
-    pool: &DescriptorPool,
-    path: &str,
-    request: &serde_json::Value,
-    variable: Variable<'_>,
-) -> Option<String> {
+/// A call of an RPC, by its path, as an expression in Rust that awaits it over `driver` or
+/// `controller`; nothing if the request is none of the RPC. Texts for which there is a variable are clones of that.
+pub(super) fn awaited(path: &str, request: &serde_json::Value, variable: Variable<'_>) -> Option<String> {
+    let pool = DescriptorPool::decode(DESCRIPTOR_SET).ok()?;
     let (service, method) = path.trim_start_matches('/').split_once('/')?;
     let input = pool.get_service_by_name(service)?.methods().find(|other| other.name() == method)?.input();
     let request = input.deserialize(request.clone()).ok()?;
     let service = service.rsplit('.').next()?;
     let (module, method) = (snake(service), snake(method));
     let request = literal(&request, variable, 1);
+    let channel = if matches!(service, "Identity" | "Node") { "driver" } else { "controller" };
     Some(format!(
-        "v1::{module}_client::{service}Client::new(driver.clone())\n        .{method}({request})\n        .await"
+        "v1::{module}_client::{service}Client::new({channel}.clone())\n        .{method}({request})\n        .await"
     ))
-}
-
-fn assertion(case: &Case, step: &CaseStep) -> String {
-    let expected =
-        if step.expected.is_empty() { case.breach.expected.clone() } else { step.expected.join("; ") };
-    let text = format!("expected {expected}, and {} came", step.recorded.code);
-    let condition = match &step.recorded.code[..] {
-        "OK" => "answer.is_err()".to_owned(),
-        code => {
-            let code = csi_code(code);
-            format!("answer.as_ref().err().map(tonic::Status::code) != Some(tonic::Code::{code})")
-        }
-    };
-    format!("    assert!({condition}, \"{{answer:?}}: {{}}\", {text:?});\n")
-}
-
-/// The name of a code in Rust: `NotFound` for `NOT_FOUND`.
-fn csi_code(code: &str) -> String {
-    camel(&code.to_ascii_lowercase())
-}
-
-fn binding(Given { id, path, .. }: &Given) -> String {
-    let mut text = "answer".to_owned();
-    for part in path {
-        match part {
-            PathPart::Entry(entry) => {
-                let _ = write!(text, "[{entry}]");
-            }
-            PathPart::Field(field @ ("volume" | "snapshot" | "group_snapshot")) => {
-                let _ = write!(text, ".{field}.as_ref().unwrap()");
-            }
-            PathPart::Field(field) => {
-                let _ = write!(text, ".{field}");
-            }
-        }
-    }
-    format!("    let {} = {text}.clone();\n", variable(*id))
 }
 
 /// A message as it is written in Rust, known ids as variables.
@@ -129,8 +47,8 @@ fn literal(message: &DynamicMessage, variable: Variable<'_>, depth: usize) -> St
                 text,
                 "{indent}{}: Some({parent}::{}::{}({value})),",
                 identifier(oneof.name()),
-                camel(oneof.name()),
-                camel(set.name())
+                camel(oneof.name(), true),
+                camel(set.name(), true)
             );
             oneofs.push(oneof.name().to_owned());
         } else if message.has_field(&field) {
@@ -180,7 +98,7 @@ fn enumeration(number: i32, field: &FieldDescriptor) -> Option<String> {
     let declared = kind.as_enum()?;
     let outer = declared.parent_message().map_or("v1".to_owned(), |outer| module(&outer));
     let name = declared.get_value(number)?.name().to_ascii_lowercase();
-    Some(format!("{outer}::{}::{}.into()", declared.name(), camel(&name)))
+    Some(format!("{outer}::{}::{}.into()", declared.name(), camel(&name, true)))
 }
 
 fn pair(key: &MapKey, value: &Value) -> Option<String> {
@@ -216,22 +134,6 @@ fn snake(name: &str) -> String {
             text.push('_');
         }
         text.push(c.to_ascii_lowercase());
-    }
-    text
-}
-
-fn camel(name: &str) -> String {
-    let mut text = String::new();
-    let mut first = true;
-    for c in name.chars() {
-        match c {
-            '_' => first = true,
-            c if first => {
-                text.push(c.to_ascii_uppercase());
-                first = false;
-            }
-            c => text.push(c),
-        }
     }
     text
 }
