@@ -14,6 +14,7 @@ use tonic::Code;
 
 use crate::client::answer::{Answer, NoAnswer, Received};
 use crate::client::spent::{Clock, TimeSpent};
+use crate::protocol::rpc::Facts;
 use crate::spec::verdict::{CutShort, ReproductionStep, Violation};
 
 /// Calls kept for one check, encoded. A check that makes more loses some from the middle: the first ones made what the
@@ -339,6 +340,20 @@ impl CallLog {
         let mut inner = self.lock();
         let last = inner.sent.checked_sub(1)?;
         inner.find(last).cloned()
+    }
+
+    /// The kept calls about an object: their requests name its id, or they made it.
+    pub(crate) fn about(&self, id: &str) -> Vec<CallRecord> {
+        let id = Value::from(id).to_string();
+        let made = |call: &CallRecord| match call.outcome() {
+            Answer::Ok(response) => {
+                Facts::of(call.rpc).is_some_and(Facts::changes) && response.to_string().contains(&id)
+            }
+            Answer::Refused(_) | Answer::Unknown(_) => false,
+        };
+        let inner = self.lock();
+        let all = inner.first.iter().chain(&inner.latest);
+        all.filter(|call| call.request().to_string().contains(&id) || made(call)).cloned().collect()
     }
 
     /// Notes how and when a call ended.

@@ -160,6 +160,14 @@ impl Cx {
         self.session.log().last().map(|call| call.reproduction())
     }
 
+    /// The calls of the check about an object, by its id, as steps on the way to a violation. A call that was made again with an equal
+    /// answer is there once. Only the first and the last calls of a check are kept.
+    pub fn calls_about(&self, id: &str) -> Vec<ReproductionStep> {
+        let mut steps: Vec<_> = self.session.log().about(id).iter().map(|call| call.reproduction()).collect();
+        steps.dedup();
+        steps
+    }
+
     /// A context on another node: calls of the Node service and paths are that node's.
     pub fn at_node(&self, node: usize) -> Cx {
         Cx { session: self.session.at_node(node), ..self.clone() }

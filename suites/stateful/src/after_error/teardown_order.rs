@@ -68,11 +68,12 @@ async fn undone(cx: &Cx, unusual: &[Operation]) -> CheckResult {
         if done.contains(&DeleteVolume) {
             continue;
         }
-        scope.undo_best_effort().await;
         let violation =
             Violation::new(format!("{} fails after an unusual order of calls", operation.method()))
                 .expected("OK: in the right order, everything can be undone")
-                .actual(format!("{refused}, after {}", story.join(", ")));
+                .actual(format!("{refused}, after {}", story.join(", ")))
+                .reproduction(cx.calls_about(&volume.volume.id));
+        scope.undo_best_effort().await;
         // The driver may need what the caller has undone too early.
         let is_callers = right[at + 1..].iter().any(|later| done.contains(later));
         return match is_callers {
@@ -92,7 +93,8 @@ async fn undone(cx: &Cx, unusual: &[Operation]) -> CheckResult {
             .expected(
                 "no mount: DeleteVolume of a volume in use is rejected, or what is left of it can be undone",
             )
-            .actual(format!("{}, and then the right order", story.join(", "))),
+            .actual(format!("{}, and then the right order", story.join(", ")))
+            .reproduction(cx.calls_about(&volume.volume.id)),
         );
     }
     let places = [volume.target_path.as_str(), volume.staging_path.as_str()];

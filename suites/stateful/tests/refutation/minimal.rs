@@ -80,7 +80,9 @@ pub(crate) fn trials() -> Vec<Trial> {
     };
     let contradiction =
         || Trial::test("minimal/restart-forgets-names/restart/under-load", is_short_under_load);
-    MINIMAL.into_iter().map(trial).chain([contradiction()]).collect()
+    let order =
+        || Trial::test("minimal/delete-volume-refusal-blocks/after-error/unusual-order", has_the_order);
+    MINIMAL.into_iter().map(trial).chain([contradiction(), order()]).collect()
 }
 
 /// Hundreds of calls are made under load. The report has only those that matter, and the one that made the volume comes first.
@@ -95,6 +97,28 @@ fn is_short_under_load() -> Result<(), Failed> {
         Some("CreateVolume") if has_end && steps.len() <= CONTRADICTION_STEPS_MAX => Ok(()),
         _ => Err(Failed::from(format!("{steps:#?}"))),
     }
+}
+
+/// The volume is in use before the first call of the unusual order, and the report has the way there.
+fn has_the_order() -> Result<(), Failed> {
+    let mock =
+        csi_mock_driver::Config { defects: vec![Defect::DeleteVolumeRefusalBlocks], ..Default::default() };
+    let check = "after-error/unusual-order";
+    let run = mock::run(registry(), mock, short(), SEEDS[0], |other| other.id == check)?;
+    let mut violations = run.reports.iter().filter_map(|report| report.outcome.violation());
+    let violation = violations.next().ok_or("nothing is found")?;
+    let steps: Vec<&str> = violation.reproduction.iter().filter_map(|step| step.rpc.as_deref()).collect();
+    let order = [
+        "CreateVolume",
+        "ControllerPublishVolume",
+        "NodeStageVolume",
+        "NodePublishVolume",
+        "DeleteVolume",
+        "NodeUnpublishVolume",
+        "NodeUnstageVolume",
+        "ControllerUnpublishVolume",
+    ];
+    if steps == order { Ok(()) } else { Err(Failed::from(format!("{steps:#?}"))) }
 }
 
 fn is_minimal(defect: &str, check: &str, calls: &[&str]) -> Result<(), Failed> {
