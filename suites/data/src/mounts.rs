@@ -4,11 +4,12 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use csi_harness::prelude::*;
-use csi_harness::resources::workload::play;
+use csi_harness::resources::contents::Stamp;
+use csi_harness::resources::workload::{self, play};
 use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::message::times;
 
-use crate::used::{Used, describe_write};
+use crate::used::{PLACE, Used, describe_write};
 
 /// The number of times that a call is made, as by a kubelet that was started again.
 const TIMES: usize = 3;
@@ -105,8 +106,26 @@ check! {
         published.or_skip("such a path may be rejected")?;
         let point = Point { cx, path: &path, name: "target" };
         point.is_seen().await?;
-        let undone = cx.node_unpublish(&staged.attached.volume.id, &path).await.any_answer()?;
-        point.is_free(&undone, &req::NODE_UNPUBLISH_002)
+        let id = &staged.attached.volume.id;
+        let (target, stamp) = (PathBuf::from(&*path), Stamp { run: 0, volume: id.clone(), number: 1 });
+        let written = play(move || workload::write(&target, PLACE, &stamp)).await?;
+        let undone = cx.node_unpublish(id, &path).await.any_answer()?;
+        let target = PathBuf::from(&*path);
+        let is_deleted = match cx.mounts_at(&path) {
+            0 => false,
+            _ => {
+                let read = play(move || workload::read(&target, PLACE)).await?;
+                written.is_ok() && read.is_ok_and(|found| found.number() != Some(1))
+            }
+        };
+        point.is_free(&undone, &req::NODE_UNPUBLISH_002).map_err(|stop| match stop {
+            // A driver that takes the path for a directory without a mount may clear it.
+            Stop::Violation(mut violation) if is_deleted => {
+                violation.actual.push_str("; the files of the volume are deleted");
+                Stop::Violation(violation)
+            }
+            other => other,
+        })
     }
 }
 
