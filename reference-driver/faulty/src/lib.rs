@@ -17,6 +17,7 @@ mod upgrade;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::ffi::OsString;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use csi_hostpath_driver::HostpathDriver;
@@ -48,12 +49,9 @@ pub const MIXED_VERSIONS: &str = "--mixed-versions";
 
 pub(crate) type Reply<T> = Result<Response<T>, Status>;
 
-/// Passes each call to the driver, or to the defects that its RPC can have.
+/// Answers each call with the method of `Faults` that is named like its RPC, or with that of the driver if there is none.
 #[derive(Clone, Debug)]
-struct Faulty {
-    driver: HostpathDriver,
-    faults: Faults,
-}
+struct Faulty(Faults);
 
 /// The implementation of the calls that a defect can affect.
 #[derive(Clone, Debug)]
@@ -67,6 +65,14 @@ pub(crate) struct Faults {
     /// The work that the last process has not finished: names of snapshots, calls that move volumes, and paths at which volumes were staged.
     pub(crate) left_at_start: Arc<BTreeSet<String>>,
     pub(crate) kept: Kept,
+}
+
+impl Deref for Faults {
+    type Target = HostpathDriver;
+
+    fn deref(&self) -> &HostpathDriver {
+        &self.driver
+    }
 }
 
 /// The history of calls.
@@ -155,12 +161,11 @@ fn versioned_routes_of_nodes(
     faults.start();
     let others = others.iter().map(|node| {
         let driver = driver.at_node(node);
-        let faults = Faults { driver: driver.clone(), ..faults.clone() };
-        let node = NodeServer::new(Faulty { driver: driver.clone(), faults });
+        let node = NodeServer::new(Faulty(Faults { driver: driver.clone(), ..faults.clone() }));
         Routes::new(IdentityServer::new(driver)).add_service(node)
     });
     let others = others.collect();
-    let faulty = Faulty { driver: driver.clone(), faults };
+    let faulty = Faulty(faults);
     let controller = Versioned::new(faulty.clone(), version);
     let node = Versioned::new(faulty.clone(), version_of_node);
     let first = Routes::new(IdentityServer::new(driver.clone()))
@@ -302,8 +307,8 @@ impl SnapshotMetadata for Faulty {
         &self,
         request: Request<GetMetadataAllocatedRequest>,
     ) -> Reply<Self::GetMetadataAllocatedStream> {
-        self.faults.check_stream_limit().await?;
-        self.driver.get_metadata_allocated(request).await
+        self.0.check_stream_limit().await?;
+        self.0.driver.get_metadata_allocated(request).await
     }
 
     type GetMetadataDeltaStream = <HostpathDriver as SnapshotMetadata>::GetMetadataDeltaStream;
@@ -312,70 +317,9 @@ impl SnapshotMetadata for Faulty {
         &self,
         request: Request<GetMetadataDeltaRequest>,
     ) -> Reply<Self::GetMetadataDeltaStream> {
-        self.faults.check_stream_limit().await?;
-        self.driver.get_metadata_delta(request).await
+        self.0.check_stream_limit().await?;
+        self.0.driver.get_metadata_delta(request).await
     }
-}
-
-/// Selects the implementation with defects for the RPCs that can have one, and the driver for others.
-macro_rules! behind {
-    ($faulty:ident create_volume) => {
-        $faulty.faults
-    };
-    ($faulty:ident delete_volume) => {
-        $faulty.faults
-    };
-    ($faulty:ident controller_publish_volume) => {
-        $faulty.faults
-    };
-    ($faulty:ident controller_unpublish_volume) => {
-        $faulty.faults
-    };
-    ($faulty:ident get_capacity) => {
-        $faulty.faults
-    };
-    ($faulty:ident create_snapshot) => {
-        $faulty.faults
-    };
-    ($faulty:ident delete_snapshot) => {
-        $faulty.faults
-    };
-    ($faulty:ident controller_expand_volume) => {
-        $faulty.faults
-    };
-    ($faulty:ident controller_modify_volume) => {
-        $faulty.faults
-    };
-    ($faulty:ident create_volume_group_snapshot) => {
-        $faulty.faults
-    };
-    ($faulty:ident node_stage_volume) => {
-        $faulty.faults
-    };
-    ($faulty:ident node_unstage_volume) => {
-        $faulty.faults
-    };
-    ($faulty:ident node_publish_volume) => {
-        $faulty.faults
-    };
-    ($faulty:ident node_unpublish_volume) => {
-        $faulty.faults
-    };
-    ($faulty:ident node_get_volume_stats) => {
-        $faulty.faults
-    };
-    ($faulty:ident node_get_volume_health) => {
-        $faulty.faults
-    };
-    ($faulty:ident node_expand_volume) => {
-        $faulty.faults
-    };
-    ($faulty:ident node_get_info) => {
-        $faulty.faults
-    };
-    ($faulty:ident $rpc:ident) => {
-        $faulty.driver
-    };
 }
 
 macro_rules! serve {
@@ -383,7 +327,7 @@ macro_rules! serve {
         #[tonic::async_trait]
         impl $service for Faulty {
             $(async fn $rpc(&self, request: Request<$request>) -> Reply<$response> {
-                behind!(self $rpc).$rpc(request).await
+                self.0.$rpc(request).await
             })*
         }
     };

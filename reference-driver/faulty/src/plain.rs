@@ -9,6 +9,7 @@ pub(crate) mod tools;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -30,9 +31,25 @@ use tools::{InternalError as _, beside, is_blank, loop_devices, mounts_at, mount
 /// The id of the only node.
 const NODE: &str = "plain-node";
 
-/// The driver. Clones share everything.
+/// The driver. Clones share everything. It answers each call with the method of `Offered` that is named like its RPC, or with that of
+/// `NotOffered` if there is none.
 #[derive(Clone, Debug)]
-pub struct PlainDriver(Arc<Inner>);
+pub struct PlainDriver(Offered);
+
+/// The RPCs that are implemented.
+#[derive(Clone, Debug)]
+struct Offered(Arc<Inner>);
+
+impl Deref for Offered {
+    type Target = NotOffered;
+
+    fn deref(&self) -> &NotOffered {
+        &NotOffered
+    }
+}
+
+/// Answers every call with UNIMPLEMENTED.
+struct NotOffered;
 
 /// While a file of this name exists in the driver's directory, the storage cannot be reached.
 const OFFLINE: &str = "offline";
@@ -91,7 +108,7 @@ impl PlainDriver {
         for place in ["volumes", "snapshots"] {
             fs::create_dir_all(directory.join(place)).map_err(|error| error.to_string())?;
         }
-        let driver = PlainDriver(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             directory: directory.to_owned(),
             mistake,
             state: Mutex::new(State::load(directory, mistake)?),
@@ -100,14 +117,14 @@ impl PlainDriver {
             noted: Mutex::default(),
             was_offline: AtomicBool::new(false),
             storage: storage.map(|address| Storage::new(address, mistake)),
-        }));
+        });
         if mistake == Some(Mistake::CleansAtStart) {
-            driver.0.clean_staged();
+            inner.clean_staged();
         }
         if mistake == Some(Mistake::UnmountsAtStart) {
-            driver.0.unmount_all().map_err(|status| status.message().to_owned())?;
+            inner.unmount_all().map_err(|status| status.message().to_owned())?;
         }
-        Ok(driver)
+        Ok(PlainDriver(Offered(inner)))
     }
 
     pub fn routes(&self) -> Routes {
@@ -115,7 +132,9 @@ impl PlainDriver {
             .add_service(ControllerServer::new(self.clone()))
             .add_service(NodeServer::new(self.clone()))
     }
+}
 
+impl Offered {
     /// Runs the work of a call on one volume, on a thread that may block.
     async fn work<T: Send + 'static>(
         &self,
@@ -619,8 +638,8 @@ impl Identity for PlainDriver {
     }
 }
 
-/// The RPCs of the Controller service that are implemented.
-impl PlainDriver {
+/// The RPCs of the Controller service.
+impl Offered {
     async fn create_volume(&self, request: Request<CreateVolumeRequest>) -> Reply<CreateVolumeResponse> {
         let request = request.into_inner();
         let name = request.name.clone();
@@ -722,8 +741,8 @@ impl PlainDriver {
     }
 }
 
-/// The RPCs of the Node service that are implemented.
-impl PlainDriver {
+/// The RPCs of the Node service.
+impl Offered {
     async fn node_stage_volume(
         &self,
         request: Request<NodeStageVolumeRequest>,
@@ -791,66 +810,19 @@ impl PlainDriver {
     }
 }
 
-fn not_offered() -> Status {
-    Status::unimplemented("it is not advertised")
-}
-
-/// Calls the method named like the RPC if it is implemented, and answers UNIMPLEMENTED otherwise.
-macro_rules! answer {
-    ($driver:ident create_volume($request:ident)) => {
-        PlainDriver::create_volume($driver, $request).await
-    };
-    ($driver:ident delete_volume($request:ident)) => {
-        PlainDriver::delete_volume($driver, $request).await
-    };
-    ($driver:ident validate_volume_capabilities($request:ident)) => {
-        PlainDriver::validate_volume_capabilities($driver, $request).await
-    };
-    ($driver:ident list_volumes($request:ident)) => {
-        PlainDriver::list_volumes($driver, $request).await
-    };
-    ($driver:ident controller_get_capabilities($request:ident)) => {
-        PlainDriver::controller_get_capabilities($driver, $request).await
-    };
-    ($driver:ident create_snapshot($request:ident)) => {
-        PlainDriver::create_snapshot($driver, $request).await
-    };
-    ($driver:ident delete_snapshot($request:ident)) => {
-        PlainDriver::delete_snapshot($driver, $request).await
-    };
-    ($driver:ident controller_expand_volume($request:ident)) => {
-        PlainDriver::controller_expand_volume($driver, $request).await
-    };
-    ($driver:ident node_stage_volume($request:ident)) => {
-        PlainDriver::node_stage_volume($driver, $request).await
-    };
-    ($driver:ident node_unstage_volume($request:ident)) => {
-        PlainDriver::node_unstage_volume($driver, $request).await
-    };
-    ($driver:ident node_publish_volume($request:ident)) => {
-        PlainDriver::node_publish_volume($driver, $request).await
-    };
-    ($driver:ident node_unpublish_volume($request:ident)) => {
-        PlainDriver::node_unpublish_volume($driver, $request).await
-    };
-    ($driver:ident node_get_capabilities($request:ident)) => {
-        PlainDriver::node_get_capabilities($driver, $request).await
-    };
-    ($driver:ident node_get_info($request:ident)) => {
-        PlainDriver::node_get_info($driver, $request).await
-    };
-    ($driver:ident $rpc:ident($request:ident)) => {{
-        let _ = $request;
-        Err(not_offered())
-    }};
-}
-
 macro_rules! serve {
     ($service:ident: $($rpc:ident($request:ident) -> $response:ident;)*) => {
         #[async_trait]
+        impl $service for NotOffered {
+            $(async fn $rpc(&self, _: Request<$request>) -> Reply<$response> {
+                Err(Status::unimplemented("it is not advertised"))
+            })*
+        }
+
+        #[async_trait]
         impl $service for PlainDriver {
             $(async fn $rpc(&self, request: Request<$request>) -> Reply<$response> {
-                answer!(self $rpc(request))
+                self.0.$rpc(request).await
             })*
         }
     };

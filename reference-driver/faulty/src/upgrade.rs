@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -218,7 +219,8 @@ async fn delete_volumes(driver: &HostpathDriver, is_wanted: impl Fn(&str) -> boo
     }
 }
 
-/// A driver as one of two versions.
+/// A driver as one of two versions. It answers each call with the method of `Altered` that is named like its RPC, or with that of the driver
+/// inside if there is none.
 #[derive(Clone, Debug)]
 pub(crate) struct Versioned(Altered);
 
@@ -233,6 +235,14 @@ impl Versioned {
 struct Altered {
     inner: Faulty,
     version: Arc<Version>,
+}
+
+impl Deref for Altered {
+    type Target = Faulty;
+
+    fn deref(&self) -> &Faulty {
+        &self.inner
+    }
 }
 
 impl Altered {
@@ -459,61 +469,12 @@ impl Altered {
     }
 }
 
-/// Selects the implementation with defects for the RPCs that have one.
-macro_rules! altered {
-    ($versioned:ident create_volume) => {
-        $versioned.0
-    };
-    ($versioned:ident delete_volume) => {
-        $versioned.0
-    };
-    ($versioned:ident list_volumes) => {
-        $versioned.0
-    };
-    ($versioned:ident controller_get_volume) => {
-        $versioned.0
-    };
-    ($versioned:ident controller_get_capabilities) => {
-        $versioned.0
-    };
-    ($versioned:ident controller_publish_volume) => {
-        $versioned.0
-    };
-    ($versioned:ident controller_unpublish_volume) => {
-        $versioned.0
-    };
-    ($versioned:ident create_snapshot) => {
-        $versioned.0
-    };
-    ($versioned:ident list_snapshots) => {
-        $versioned.0
-    };
-    ($versioned:ident controller_expand_volume) => {
-        $versioned.0
-    };
-    ($versioned:ident node_publish_volume) => {
-        $versioned.0
-    };
-    ($versioned:ident node_unpublish_volume) => {
-        $versioned.0
-    };
-    ($versioned:ident node_unstage_volume) => {
-        $versioned.0
-    };
-    ($versioned:ident node_get_info) => {
-        $versioned.0
-    };
-    ($versioned:ident $rpc:ident) => {
-        $versioned.0.inner
-    };
-}
-
 macro_rules! serve {
     ($service:ident: $($rpc:ident($request:ident) -> $response:ident;)*) => {
         #[tonic::async_trait]
         impl $service for Versioned {
             $(async fn $rpc(&self, request: Request<$request>) -> Reply<$response> {
-                altered!(self $rpc).$rpc(request).await
+                self.0.$rpc(request).await
             })*
         }
     };
