@@ -27,12 +27,18 @@ use crate::store::{BackendKind, FsState, Published, View, Volume};
 
 /// Creates, copies, grows, stages and publishes the data of volumes. The caller holds the lock of the volume,
 /// exclusive for a call that changes it and shared for one that only reads.
+///
+/// Unless a back end says otherwise, the data of a volume are one file, which is mounted where the volume is used.
 pub(crate) trait Backend: Sync {
-    fn is_block(&self) -> bool;
+    fn is_block(&self) -> bool {
+        false
+    }
 
     /// Returns whether the data of a volume are one file. Otherwise they are a directory tree, and data can only be
     /// copied between volumes of the same form.
-    fn is_file(&self) -> bool;
+    fn is_file(&self) -> bool {
+        true
+    }
 
     /// Returns whether volumes can be formatted with this file system type.
     fn formats(&self, _fs_type: &str) -> bool {
@@ -53,23 +59,31 @@ pub(crate) trait Backend: Sync {
     fn unfit(&self, capability: &Capability, host_fs_type: &str) -> Option<String>;
 
     /// Fails if this host cannot hold volumes of this back end.
-    fn check_host(&self, _driver: &Driver) -> Result<()> {
-        Ok(())
+    fn check_host(&self, driver: &Driver) -> Result<()> {
+        file::check_host(driver)
     }
 
     /// The smallest size of a volume, given its file system type if it has a file system.
     fn size_bytes_min(&self, fs_type: FsType) -> u64;
 
     /// The unit of which all sizes are multiples.
-    fn unit_bytes(&self) -> u64;
+    fn unit_bytes(&self) -> u64 {
+        file::SECTOR_BYTES
+    }
 
-    fn make(&self, driver: &Driver, volume: &Volume) -> Result<NewData>;
+    fn make(&self, driver: &Driver, volume: &Volume) -> Result<NewData> {
+        file::make(driver, volume)
+    }
 
     /// Creates the data of a volume as a copy of `source`, which is a snapshot or a volume that nothing writes to.
-    fn copy(&self, driver: &Driver, source: &Path, volume: &Volume) -> Result<NewData>;
+    fn copy(&self, driver: &Driver, source: &Path, volume: &Volume) -> Result<NewData> {
+        file::copy_to(driver, source, volume)
+    }
 
     /// Creates the data of a snapshot of a volume that nothing writes to.
-    fn snapshot(&self, driver: &Driver, volume: &Volume, target: &Path) -> Result<NewData>;
+    fn snapshot(&self, driver: &Driver, volume: &Volume, target: &Path) -> Result<NewData> {
+        file::copy_of(driver, volume, target)
+    }
 
     /// Blocks writes to a volume for as long as the returned value lives, so that it can be copied.
     fn quiesce(&self, _driver: &Driver, _volume: &Volume) -> Result<Option<Frozen>> {
@@ -77,17 +91,23 @@ pub(crate) trait Backend: Sync {
     }
 
     /// The present size of the data, which may differ from the record after a crash.
-    fn present_bytes(&self, driver: &Driver, volume: &Volume) -> Result<u64>;
+    fn present_bytes(&self, driver: &Driver, volume: &Volume) -> Result<u64> {
+        file::present_bytes(driver, volume)
+    }
 
     /// Grows the data to this size; never shrinks them.
-    fn grow(&self, driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()>;
+    fn grow(&self, driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()> {
+        file::grow(driver, volume, capacity_bytes)
+    }
 
     /// Undoes [`Backend::grow`], unless the new size has become visible to a user of the volume.
-    fn undo_growth(&self, driver: &Driver, volume: &Volume, before_bytes: u64) -> Result<()>;
+    fn undo_growth(&self, driver: &Driver, volume: &Volume, before_bytes: u64) -> Result<()> {
+        file::undo_growth(driver, volume, before_bytes)
+    }
 
     /// Makes a new size visible where the volume is in use.
-    fn show_growth(&self, _driver: &Driver, _volume: &Volume) -> Result<()> {
-        Ok(())
+    fn show_growth(&self, driver: &Driver, volume: &Volume) -> Result<()> {
+        file::show_growth(driver, volume)
     }
 
     /// Returns whether the volume has grown but the file system inside it has not.
@@ -101,7 +121,9 @@ pub(crate) trait Backend: Sync {
     }
 
     /// Repairs differences between data and record that a crash has left.
-    fn match_record(&self, driver: &Driver, volume: &Volume) -> Result<()>;
+    fn match_record(&self, driver: &Driver, volume: &Volume) -> Result<()> {
+        file::match_record(driver, volume)
+    }
 
     /// Returns whether a volume still needs a loop device that is found at the start after a crash.
     fn needs_device(&self, _driver: &Driver, view: &View, volume: &Volume, _device: &Path) -> Result<bool> {
@@ -136,7 +158,15 @@ pub(crate) trait Backend: Sync {
 
     /// Undoes the staging. `at` is `None` if the parent directory of the path is gone. It is no error if nothing is
     /// staged there.
-    fn unstage(&self, driver: &Driver, volume: &Volume, at: Option<&PathEntry>, is_last: bool) -> Result<()>;
+    fn unstage(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        at: Option<&PathEntry>,
+        _is_last: bool,
+    ) -> Result<()> {
+        at.map_or(Ok(()), |at| unmount(driver, volume, at))
+    }
 
     /// Returns whether a volume whose record says that it is published here really is.
     fn is_published(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
@@ -170,9 +200,11 @@ pub(crate) trait Backend: Sync {
         &self,
         driver: &Driver,
         volume: &Volume,
-        published: &Published,
+        _published: &Published,
         at: &PathEntry,
-    ) -> Result<()>;
+    ) -> Result<()> {
+        unmount(driver, volume, at)
+    }
 
     /// The usage of a volume, and what is wrong with it, as seen from a path where it is staged or published.
     fn usage(
@@ -269,8 +301,8 @@ pub(crate) fn unfit(driver: &Driver, backend: BackendKind, capabilities: &[Capab
     capabilities.iter().find_map(|capability| backend.get().unfit(capability, &driver.host_fs_type))
 }
 
-fn unmount(backend: &dyn Backend, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<()> {
-    if mount::unmount(at, |there| backend.shows(driver, volume, there))? {
+fn unmount(driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<()> {
+    if mount::unmount(at, |there| volume.backend().shows(driver, volume, there))? {
         return Ok(());
     }
     let what = at.path().display().to_string();

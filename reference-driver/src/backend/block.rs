@@ -19,7 +19,6 @@ use crate::loopdev::{self, LoopDevice};
 use crate::mount;
 use crate::mount::Frozen;
 use crate::paths::{Occupant, PathEntry};
-use crate::storage::NewData;
 use crate::store::{Published, View, Volume};
 
 /// Staging attaches one writable device, which all targets share. A read-only target gets a device of its own.
@@ -31,36 +30,12 @@ impl Backend for Block {
         true
     }
 
-    fn is_file(&self) -> bool {
-        true
-    }
-
     fn unfit(&self, capability: &Capability, _host_fs_type: &str) -> Option<String> {
         (!capability.is_block()).then(|| "a block volume cannot be mounted".to_owned())
     }
 
-    fn check_host(&self, driver: &Driver) -> Result<()> {
-        file::check_host(driver)
-    }
-
     fn size_bytes_min(&self, _fs_type: FsType) -> u64 {
         file::SECTOR_BYTES
-    }
-
-    fn unit_bytes(&self) -> u64 {
-        file::SECTOR_BYTES
-    }
-
-    fn make(&self, driver: &Driver, volume: &Volume) -> Result<NewData> {
-        file::make(driver, volume)
-    }
-
-    fn copy(&self, driver: &Driver, source: &Path, volume: &Volume) -> Result<NewData> {
-        file::copy_to(driver, source, volume)
-    }
-
-    fn snapshot(&self, driver: &Driver, volume: &Volume, target: &Path) -> Result<NewData> {
-        file::copy_of(driver, volume, target)
     }
 
     /// Only flushes the caches of the devices, since nothing can keep a workload from writing to a device.
@@ -69,26 +44,6 @@ impl Backend for Block {
             device.flush()?;
         }
         Ok(None)
-    }
-
-    fn present_bytes(&self, driver: &Driver, volume: &Volume) -> Result<u64> {
-        file::present_bytes(driver, volume)
-    }
-
-    fn grow(&self, driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()> {
-        file::grow(driver, volume, capacity_bytes)
-    }
-
-    fn undo_growth(&self, driver: &Driver, volume: &Volume, before_bytes: u64) -> Result<()> {
-        file::undo_growth(driver, volume, before_bytes)
-    }
-
-    fn show_growth(&self, driver: &Driver, volume: &Volume) -> Result<()> {
-        file::show_growth(driver, volume)
-    }
-
-    fn match_record(&self, driver: &Driver, volume: &Volume) -> Result<()> {
-        file::match_record(driver, volume)
     }
 
     fn needs_device(&self, driver: &Driver, view: &View, volume: &Volume, device: &Path) -> Result<bool> {
@@ -175,7 +130,7 @@ impl Backend for Block {
         at: &PathEntry,
     ) -> Result<()> {
         let own_device = if published.readonly { device_at(at)? } else { None };
-        unmount(self, driver, volume, at)?;
+        unmount(driver, volume, at)?;
         own_device.map_or(Ok(()), |device| detach_readonly(&driver.layout.volume(&volume.key), &device))
     }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use csi_proto::v1::VolumeUsage;
 
-use super::{Backend, mounted, unmount};
+use super::{Backend, mounted};
 use crate::capability::{Access, Capability};
 use crate::copy;
 use crate::driver::Driver;
@@ -26,10 +26,6 @@ use crate::store::{Published, Volume};
 pub(super) struct Directory;
 
 impl Backend for Directory {
-    fn is_block(&self) -> bool {
-        false
-    }
-
     fn is_file(&self) -> bool {
         false
     }
@@ -45,6 +41,10 @@ impl Backend for Directory {
             let refused = || format!("a directory cannot be mounted with the options {}", Shown(&data));
             (!data.is_empty()).then(refused)
         })
+    }
+
+    fn check_host(&self, _driver: &Driver) -> Result<()> {
+        Ok(())
     }
 
     fn size_bytes_min(&self, _fs_type: FsType) -> u64 {
@@ -89,6 +89,10 @@ impl Backend for Directory {
         set_limit(driver, volume, before_bytes)
     }
 
+    fn show_growth(&self, _driver: &Driver, _volume: &Volume) -> Result<()> {
+        Ok(())
+    }
+
     /// Sets the limit again even if the directory could not be created. An expansion that was not committed has left
     /// the limit too high, and a new directory has none.
     fn match_record(&self, driver: &Driver, volume: &Volume) -> Result<()> {
@@ -120,16 +124,6 @@ impl Backend for Directory {
         mounted::give_to_group(capability, at)
     }
 
-    fn unstage(
-        &self,
-        driver: &Driver,
-        volume: &Volume,
-        at: Option<&PathEntry>,
-        _is_last: bool,
-    ) -> Result<()> {
-        at.map_or(Ok(()), |at| unmount(self, driver, volume, at))
-    }
-
     fn is_published(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
         if driver.privileged { self.is_mounted(driver, volume, at) } else { Ok(at.occupant()?.is_some()) }
     }
@@ -157,20 +151,10 @@ impl Backend for Directory {
         at: &PathEntry,
     ) -> Result<()> {
         if driver.privileged {
-            mounted::publish_inline(self, driver, volume, wanted, at)
+            mounted::publish_inline(driver, volume, wanted, at)
         } else {
             link(driver, volume, wanted, at)
         }
-    }
-
-    fn unpublish(
-        &self,
-        driver: &Driver,
-        volume: &Volume,
-        _published: &Published,
-        at: &PathEntry,
-    ) -> Result<()> {
-        unmount(self, driver, volume, at)
     }
 
     fn usage(
@@ -181,7 +165,7 @@ impl Backend for Directory {
         readonly: bool,
     ) -> Result<(Vec<VolumeUsage>, Option<Problem>)> {
         if driver.privileged {
-            return mounted::usage(self, driver, volume, at, readonly);
+            return mounted::usage(driver, volume, at, readonly);
         }
         let space =
             rustix::fs::statvfs(driver.layout.volume(&volume.key)).on("get the usage of", at.path())?;

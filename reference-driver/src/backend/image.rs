@@ -9,7 +9,7 @@ use csi_proto::v1::VolumeUsage;
 use rustix::fs::StatVfsMountFlags;
 use rustix::mount::MountFlags;
 
-use super::{Backend, file, mounted, unmount};
+use super::{Backend, mounted};
 use crate::capability::{Access, Capability};
 use crate::driver::Driver;
 use crate::error::{DriverError, IoContext, Result, Shown};
@@ -19,7 +19,6 @@ use crate::loopdev::LoopDevice;
 use crate::mount::Frozen;
 use crate::mount::{self, MountOptions};
 use crate::paths::{Occupant, PathEntry};
-use crate::storage::NewData;
 use crate::store::{Change, FsState, Published, Volume};
 
 /// The longest wait for a device that is no longer mounted to disappear, and the pause between looks.
@@ -31,14 +30,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct Image;
 
 impl Backend for Image {
-    fn is_block(&self) -> bool {
-        false
-    }
-
-    fn is_file(&self) -> bool {
-        true
-    }
-
     fn formats(&self, fs_type: &str) -> bool {
         FsType::parse(fs_type).is_some()
     }
@@ -53,49 +44,13 @@ impl Backend for Image {
         (!known).then(|| format!("fs_type {} is not one of ext3, ext4, xfs, btrfs", Shown(fs_type)))
     }
 
-    fn check_host(&self, driver: &Driver) -> Result<()> {
-        file::check_host(driver)
-    }
-
     fn size_bytes_min(&self, fs_type: FsType) -> u64 {
         fs_type.size_bytes_min()
-    }
-
-    fn unit_bytes(&self) -> u64 {
-        file::SECTOR_BYTES
-    }
-
-    fn make(&self, driver: &Driver, volume: &Volume) -> Result<NewData> {
-        file::make(driver, volume)
-    }
-
-    fn copy(&self, driver: &Driver, source: &Path, volume: &Volume) -> Result<NewData> {
-        file::copy_to(driver, source, volume)
-    }
-
-    fn snapshot(&self, driver: &Driver, volume: &Volume, target: &Path) -> Result<NewData> {
-        file::copy_of(driver, volume, target)
     }
 
     /// Freezes the file system of a mounted image until the returned value is dropped.
     fn quiesce(&self, driver: &Driver, volume: &Volume) -> Result<Option<Frozen>> {
         mounted_place(driver, volume)?.map(|place| Frozen::freeze(&place)).transpose()
-    }
-
-    fn present_bytes(&self, driver: &Driver, volume: &Volume) -> Result<u64> {
-        file::present_bytes(driver, volume)
-    }
-
-    fn grow(&self, driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()> {
-        file::grow(driver, volume, capacity_bytes)
-    }
-
-    fn undo_growth(&self, driver: &Driver, volume: &Volume, before_bytes: u64) -> Result<()> {
-        file::undo_growth(driver, volume, before_bytes)
-    }
-
-    fn show_growth(&self, driver: &Driver, volume: &Volume) -> Result<()> {
-        file::show_growth(driver, volume)
     }
 
     /// A file system that does not exist yet counts as too small. It will be created at the full size, but nothing
@@ -119,10 +74,6 @@ impl Backend for Image {
         Ok(())
     }
 
-    fn match_record(&self, driver: &Driver, volume: &Volume) -> Result<()> {
-        file::match_record(driver, volume)
-    }
-
     fn shows(&self, driver: &Driver, volume: &Volume, mount: &Occupant) -> bool {
         mount::shows_image(mount, &driver.layout.volume(&volume.key))
     }
@@ -136,16 +87,6 @@ impl Backend for Image {
     ) -> Result<()> {
         mount_image(driver, volume, capability, &MountOptions::parse(capability.flags()), at)?;
         mounted::give_to_group(capability, at)
-    }
-
-    fn unstage(
-        &self,
-        driver: &Driver,
-        volume: &Volume,
-        at: Option<&PathEntry>,
-        _is_last: bool,
-    ) -> Result<()> {
-        at.map_or(Ok(()), |at| unmount(self, driver, volume, at))
     }
 
     fn publish(
@@ -166,17 +107,7 @@ impl Backend for Image {
         wanted: &Published,
         at: &PathEntry,
     ) -> Result<()> {
-        mounted::publish_inline(self, driver, volume, wanted, at)
-    }
-
-    fn unpublish(
-        &self,
-        driver: &Driver,
-        volume: &Volume,
-        _published: &Published,
-        at: &PathEntry,
-    ) -> Result<()> {
-        unmount(self, driver, volume, at)
+        mounted::publish_inline(driver, volume, wanted, at)
     }
 
     fn usage(
@@ -186,7 +117,7 @@ impl Backend for Image {
         at: &PathEntry,
         readonly: bool,
     ) -> Result<(Vec<VolumeUsage>, Option<Problem>)> {
-        mounted::usage(self, driver, volume, at, readonly)
+        mounted::usage(driver, volume, at, readonly)
     }
 }
 

@@ -5,7 +5,7 @@ use csi_proto::v1::volume_usage::Unit;
 use rustix::fs::{OFlags, StatVfs};
 use rustix::mount::MountFlags;
 
-use super::{Backend, ownership, used};
+use super::{ownership, used};
 use crate::capability::Capability;
 use crate::driver::Driver;
 use crate::error::{IoContext, Result};
@@ -38,14 +38,13 @@ pub(super) fn publish(wanted: &Published, staged: &PathEntry, at: &PathEntry) ->
 /// Mounts writable at first, so that a fresh image can be formatted and given to a group, and makes the mount
 /// read-only afterwards.
 pub(super) fn publish_inline(
-    backend: &dyn Backend,
     driver: &Driver,
     volume: &mut Volume,
     wanted: &Published,
     at: &PathEntry,
 ) -> Result<()> {
     at.make_directory()?;
-    backend.stage(driver, volume, &wanted.capability, at)?;
+    volume.backend().stage(driver, volume, &wanted.capability, at)?;
     if wanted.readonly {
         let flags = MountOptions::parse(wanted.capability.flags()).flags | MountFlags::RDONLY;
         mount::restrict(flags, at)?;
@@ -54,13 +53,12 @@ pub(super) fn publish_inline(
 }
 
 pub(super) fn usage(
-    backend: &dyn Backend,
     driver: &Driver,
     volume: &Volume,
     at: &PathEntry,
     readonly: bool,
 ) -> Result<(Vec<VolumeUsage>, Option<Problem>)> {
-    if !backend.is_mounted(driver, volume, at)? {
+    if !volume.backend().is_mounted(driver, volume, at)? {
         let gone = Problem::inaccessible("MountGone", "the mount of the volume is gone");
         return Ok((Vec::new(), Some(gone)));
     }
