@@ -30,23 +30,31 @@ pub trait Injector: Send + Sync {
     ///
     /// # Errors
     /// The driver cannot be watched any more.
-    fn begin_step(&self) -> CheckResult;
+    fn begin_step(&self) -> CheckResult {
+        Ok(())
+    }
 
     /// Records what the driver has done in a step.
     ///
     /// # Errors
     /// The driver cannot be watched any more.
-    fn end_step(&mut self, step: Step) -> CheckResult;
+    fn end_step(&mut self, _step: Step) -> CheckResult {
+        Ok(())
+    }
 
     /// The faults that it can meet, by what was seen.
     fn faults(&self) -> Vec<Fault>;
 
     /// True for a fault that every run tries, whatever its seed and budget. The others are further calls of one command, other errors of one
     /// system call, and the like.
-    fn is_plain(&self, fault: &Fault) -> bool;
+    fn is_plain(&self, _fault: &Fault) -> bool {
+        true
+    }
 
     /// Paths that the driver was seen to work with.
-    fn paths(&self) -> Vec<PathBuf>;
+    fn paths(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// A fault in words, which read after "while".
     fn describe(&self, fault: &Fault) -> String;
@@ -97,12 +105,16 @@ pub struct FaultEffects {
 /// A fault while it is there. Dropped, it is healed as well.
 #[async_trait]
 pub trait Injected: Send + Sync {
-    /// Returns true if the driver has met it.
-    fn was_triggered(&self) -> bool;
+    /// Returns true if the driver has met it. What is broken as a whole is met at once.
+    fn was_triggered(&self) -> bool {
+        true
+    }
 
-    /// Heals it.
+    /// Heals it, where dropping it is not enough.
     ///
     /// # Errors
     /// It cannot be.
-    async fn heal(self: Box<Self>) -> CheckResult;
+    async fn heal(self: Box<Self>) -> CheckResult {
+        Ok(())
+    }
 }

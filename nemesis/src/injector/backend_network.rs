@@ -2,7 +2,6 @@
 
 use csi_proto::lock::Mutex;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use csi_harness::driver::{NetworkFault, Proxy};
@@ -120,14 +119,6 @@ impl Injector for BackendNetwork<'_> {
         self.seen.iter().flat_map(of).collect()
     }
 
-    fn is_plain(&self, _fault: &Fault) -> bool {
-        true
-    }
-
-    fn paths(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
     fn describe(&self, fault: &Fault) -> String {
         let found = self
             .find(fault)
@@ -150,14 +141,9 @@ impl Injector for BackendNetwork<'_> {
 /// A network that is broken until this is dropped.
 struct BrokenNetwork<'a>(&'a Proxy);
 
-#[async_trait]
 impl Injected for BrokenNetwork<'_> {
     fn was_triggered(&self) -> bool {
         self.0.is_met()
-    }
-
-    async fn heal(self: Box<Self>) -> CheckResult {
-        Ok(())
     }
 }
 

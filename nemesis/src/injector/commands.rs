@@ -135,13 +135,8 @@ fn find(fault: &Fault) -> Option<(&str, u32, Way)> {
 
 struct InjectedCommand(BrokenCommand);
 
-#[async_trait]
 impl Injected for InjectedCommand {
     fn was_triggered(&self) -> bool {
         self.0.was_triggered()
-    }
-
-    async fn heal(self: Box<Self>) -> CheckResult {
-        Ok(())
     }
 }

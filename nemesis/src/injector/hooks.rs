@@ -2,7 +2,6 @@
 //! a cloud's service.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use csi_harness::prelude::*;
 use tonic::async_trait;
@@ -34,10 +33,6 @@ impl<'a> Hooks<'a> {
 
 #[async_trait]
 impl Injector for Hooks<'_> {
-    fn begin_step(&self) -> CheckResult {
-        Ok(())
-    }
-
     fn end_step(&mut self, step: Step) -> CheckResult {
         self.steps.insert(step);
         Ok(())
@@ -50,14 +45,6 @@ impl Injector for Hooks<'_> {
             hooks.iter().map(move |hook| Fault::new(NAME, step, &*hook.name, BROKEN))
         };
         self.steps.iter().flat_map(of_step).collect()
-    }
-
-    fn is_plain(&self, _fault: &Fault) -> bool {
-        true
-    }
-
-    fn paths(&self) -> Vec<PathBuf> {
-        Vec::new()
     }
 
     fn describe(&self, fault: &Fault) -> String {
@@ -86,10 +73,6 @@ struct BrokenByHook<'a> {
 
 #[async_trait]
 impl Injected for BrokenByHook<'_> {
-    fn was_triggered(&self) -> bool {
-        true
-    }
-
     async fn heal(self: Box<Self>) -> CheckResult {
         self.cx.heal_by(&self.name, &self.name).await
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
-use csi_harness::driver::{CallFault, Frozen, Meant, Supervisor};
+use csi_harness::driver::{CallFault, Frozen, Meant};
 use csi_harness::prelude::*;
 use csi_harness::text::message::error_chain;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
@@ -148,10 +148,6 @@ impl Injector for Resources<'_> {
         self.steps.iter().flat_map(of_step).collect()
     }
 
-    fn is_plain(&self, _fault: &Fault) -> bool {
-        true
-    }
-
     fn paths(&self) -> Vec<std::path::PathBuf> {
         self.seen.paths()
     }
@@ -179,8 +175,7 @@ impl Injector for Resources<'_> {
         let row = OF_FILES.iter().find(|row| row.0 == fault.way);
         let row = row.ok_or_else(|| Stop::broken(format!("there is no fault {fault}")))?;
         let meant = Meant { names: row.3.to_vec(), nth: 1, lasts: true };
-        self.seen.watched.calls.arm(meant, CallFault::Fails(row.2));
-        Ok(Box::new(OutOfRoom(self.seen.watched.calls.clone())))
+        Ok(Box::new(self.seen.arm(meant, CallFault::Fails(row.2))))
     }
 }
 
@@ -189,10 +184,6 @@ struct FrozenDriver(Frozen);
 
 #[async_trait]
 impl Injected for FrozenDriver {
-    fn was_triggered(&self) -> bool {
-        true
-    }
-
     async fn heal(self: Box<Self>) -> CheckResult {
         let thawed = self.0.thaw().await;
         thawed.map_err(|error| Stop::broken(format!("failed to thaw the driver: {}", error_chain(&error))))
@@ -205,40 +196,12 @@ struct NoDescriptors {
     before: Rlimit,
 }
 
-#[async_trait]
-impl Injected for NoDescriptors {
-    fn was_triggered(&self) -> bool {
-        true
-    }
-
-    async fn heal(self: Box<Self>) -> CheckResult {
-        Ok(())
-    }
-}
+impl Injected for NoDescriptors {}
 
 impl Drop for NoDescriptors {
     fn drop(&mut self) {
         // The process may have ended, and its limit with it.
         let _ = prlimit(Some(self.process), Resource::Nofile, self.before);
-    }
-}
-
-struct OutOfRoom(Supervisor);
-
-#[async_trait]
-impl Injected for OutOfRoom {
-    fn was_triggered(&self) -> bool {
-        self.0.met().is_some()
-    }
-
-    async fn heal(self: Box<Self>) -> CheckResult {
-        Ok(())
-    }
-}
-
-impl Drop for OutOfRoom {
-    fn drop(&mut self) {
-        self.0.heal();
     }
 }
 

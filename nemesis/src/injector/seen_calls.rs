@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use csi_harness::driver::SystemCall;
+use csi_harness::driver::{CallFault, Meant, Supervisor, SystemCall};
 use csi_harness::prelude::*;
 
+use super::Injected;
 use crate::step::Step;
 use crate::watched_driver::WatchedDriver;
 
@@ -36,6 +37,12 @@ impl<'a> SeenCalls<'a> {
     /// A violation if it does not come back.
     pub async fn end(&self) -> CheckResult {
         self.watched.end().await
+    }
+
+    /// Breaks calls until the returned value is dropped.
+    pub(crate) fn arm(&self, meant: Meant, fault: CallFault) -> ArmedCalls {
+        self.watched.calls.arm(meant, fault);
+        ArmedCalls(self.watched.calls.clone())
     }
 
     pub(crate) fn begin_step(&self) {
@@ -69,5 +76,19 @@ impl<'a> SeenCalls<'a> {
     pub fn written(&self) -> impl Iterator<Item = PathBuf> {
         let keeps = ["create", "rename", "fsync", "truncate", "link", "unlink"];
         self.all().filter(move |call| keeps.contains(&call.name)).map(|call| call.path.clone())
+    }
+}
+
+pub(crate) struct ArmedCalls(Supervisor);
+
+impl Injected for ArmedCalls {
+    fn was_triggered(&self) -> bool {
+        self.0.met().is_some()
+    }
+}
+
+impl Drop for ArmedCalls {
+    fn drop(&mut self) {
+        self.0.heal();
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use csi_harness::driver::{CallFault, Meant, Supervisor};
+use csi_harness::driver::{CallFault, Meant};
 use csi_harness::prelude::*;
 use tonic::async_trait;
 
@@ -149,8 +149,7 @@ impl Injector for SystemCalls<'_> {
                 (true, CallFault::Fails(error.1))
             }
         };
-        self.0.watched.calls.arm(Meant { names: vec![*name], nth, lasts }, breaks);
-        Ok(Box::new(Broken(self.0.watched.calls.clone())))
+        Ok(Box::new(self.0.arm(Meant { names: vec![*name], nth, lasts }, breaks)))
     }
 }
 
@@ -158,25 +157,6 @@ impl Injector for SystemCalls<'_> {
 /// last one. Later writes are often made by a buffer or when a file is closed, and programs ignore the errors of those.
 fn fails_in_every_run(name: &str, nth: usize, times: usize) -> bool {
     nth == 1 || name == WRITE && (nth == 2 || nth == times)
-}
-
-struct Broken(Supervisor);
-
-#[async_trait]
-impl Injected for Broken {
-    fn was_triggered(&self) -> bool {
-        self.0.met().is_some()
-    }
-
-    async fn heal(self: Box<Self>) -> CheckResult {
-        Ok(())
-    }
-}
-
-impl Drop for Broken {
-    fn drop(&mut self) {
-        self.0.heal();
-    }
 }
 
 #[cfg(test)]

@@ -828,8 +828,6 @@ pub(crate) fn without_fault(ended: CheckResult) -> CheckResult {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use csi_harness::checks::registry::{Checks, Registry, Suite};
     use csi_harness::results::outcome::Outcome;
     use csi_test_support::mock;
@@ -846,23 +844,7 @@ mod tests {
 
     #[async_trait]
     impl Injector for Stated {
-        fn begin_step(&self) -> CheckResult {
-            Ok(())
-        }
-
-        fn end_step(&mut self, _step: Step) -> CheckResult {
-            Ok(())
-        }
-
         fn faults(&self) -> Vec<Fault> {
-            Vec::new()
-        }
-
-        fn is_plain(&self, _fault: &Fault) -> bool {
-            true
-        }
-
-        fn paths(&self) -> Vec<PathBuf> {
             Vec::new()
         }
 
@@ -879,14 +861,9 @@ mod tests {
         }
     }
 
-    #[async_trait]
     impl Injected for StatedFault {
         fn was_triggered(&self) -> bool {
             self.is_met
-        }
-
-        async fn heal(self: Box<Self>) -> CheckResult {
-            Ok(())
         }
     }
 

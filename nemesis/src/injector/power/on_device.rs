@@ -95,14 +95,6 @@ impl Injector for OnDevice<'_> {
         Self::is_of(fault, self.file_system)
     }
 
-    fn begin_step(&self) -> CheckResult {
-        Ok(())
-    }
-
-    fn end_step(&mut self, _step: Step) -> CheckResult {
-        Ok(())
-    }
-
     fn faults(&self) -> Vec<Fault> {
         let is_there = |call: &SystemCall| call.path.starts_with(&self.machine.directory);
         let at = |step: Step, place: String| Fault::new(NAME, step, place, self.file_system.id);
