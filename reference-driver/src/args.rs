@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
 use csi_proto::Endpoint;
 
 use crate::config::{Config, ConfigError, Pool};
@@ -134,45 +134,22 @@ pub struct Args {
         help_heading = "Logging of klog"
     )]
     pub v: i32,
-    #[command(flatten)]
-    klog: Klog,
 }
 
-/// The other flags of klog. They are accepted without effect, so that manifests of the Go driver work unchanged.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Logging of klog")]
-struct Klog {
-    #[arg(long = "add_dir_header", value_name = BOOL, value_parser = go_bool, hide = true)]
-    _add_dir_header: Option<bool>,
-    #[arg(long = "alsologtostderr", value_name = BOOL, value_parser = go_bool, hide = true)]
-    _alsologtostderr: Option<bool>,
-    #[arg(long = "alsologtostderrthreshold", hide = true)]
-    _alsologtostderrthreshold: Option<String>,
-    #[arg(long = "automaxprocs", value_name = BOOL, value_parser = go_bool, hide = true)]
-    _automaxprocs: Option<bool>,
-    #[arg(long = "legacy_stderr_threshold_behavior", value_name = BOOL, value_parser = go_bool, hide = true)]
-    _legacy_stderr_threshold_behavior: Option<bool>,
-    #[arg(long = "log_backtrace_at", hide = true)]
-    _log_backtrace_at: Option<String>,
-    #[arg(long = "log_dir", hide = true)]
-    _log_dir: Option<String>,
-    #[arg(long = "log_file", hide = true)]
-    _log_file: Option<String>,
-    #[arg(long = "log_file_max_size", hide = true)]
-    _log_file_max_size: Option<u64>,
-    #[arg(long = "logtostderr", value_name = BOOL, value_parser = go_bool, hide = true)]
-    _logtostderr: Option<bool>,
-    #[arg(long = "one_output", value_name = BOOL, value_parser = go_bool, hide = true)]
-    _one_output: Option<bool>,
-    #[arg(long = "skip_headers", value_name = BOOL, value_parser = go_bool, hide = true)]
-    _skip_headers: Option<bool>,
-    #[arg(long = "skip_log_headers", value_name = BOOL, value_parser = go_bool, hide = true)]
-    _skip_log_headers: Option<bool>,
-    #[arg(long = "stderrthreshold", hide = true)]
-    _stderrthreshold: Option<String>,
-    #[arg(long = "vmodule", hide = true)]
-    _vmodule: Option<String>,
-}
+/// The other flags of klog that take a boolean, and those that take a text. They are accepted without effect, so that manifests of the Go
+/// driver work unchanged.
+const KLOG_SWITCHES: [&str; 8] = [
+    "add_dir_header",
+    "alsologtostderr",
+    "automaxprocs",
+    "legacy_stderr_threshold_behavior",
+    "logtostderr",
+    "one_output",
+    "skip_headers",
+    "skip_log_headers",
+];
+const KLOG_TEXTS: [&str; 6] =
+    ["alsologtostderrthreshold", "log_backtrace_at", "log_dir", "log_file", "stderrthreshold", "vmodule"];
 
 /// The format of the logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -196,7 +173,11 @@ impl Args {
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
         let mut arguments = arguments.into_iter();
         let program = arguments.next();
+        let ignored = |name: &'static str| Arg::new(name).long(name).hide(true);
         let command = Args::command()
+            .args(KLOG_SWITCHES.map(|name| ignored(name).value_name(BOOL).value_parser(go_bool)))
+            .args(KLOG_TEXTS.map(ignored))
+            .arg(ignored("log_file_max_size").value_parser(value_parser!(u64)))
             .mut_args(|argument| if is_switch(&argument) { optional_value(argument) } else { argument });
         let mut matches =
             command.try_get_matches_from(program.into_iter().chain(arguments.map(with_two_dashes)))?;
@@ -261,12 +242,12 @@ impl FromStr for NodeEndpoint {
 /// The value name that marks boolean flags, which may stand alone.
 const BOOL: &str = "BOOL";
 
-fn is_switch(argument: &clap::Arg) -> bool {
+fn is_switch(argument: &Arg) -> bool {
     argument.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == BOOL))
 }
 
 /// Lets a flag that stands alone mean `=true`. A value has to follow a `=`, as in Go.
-fn optional_value(argument: clap::Arg) -> clap::Arg {
+fn optional_value(argument: Arg) -> Arg {
     argument.num_args(0..=1).require_equals(true).default_missing_value("true")
 }
 
