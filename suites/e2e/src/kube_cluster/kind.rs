@@ -2,45 +2,6 @@
 
 use kube::core::ApiResource;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ApiKind {
-    Namespace,
-    Pod,
-    /// PersistentVolumeClaim.
-    Claim,
-    /// PersistentVolume.
-    Volume,
-    Node,
-    Event,
-    StorageClass,
-    CsiDriver,
-    CsiNode,
-    /// CSIStorageCapacity.
-    Capacity,
-    /// VolumeAttachment.
-    Attachment,
-    /// VolumeAttributesClass.
-    AttributesClass,
-    /// VolumeSnapshotClass.
-    SnapshotClass,
-    /// VolumeSnapshot.
-    Snapshot,
-    /// VolumeSnapshotContent.
-    SnapshotContent,
-    /// VolumeGroupSnapshotClass.
-    GroupSnapshotClass,
-    /// VolumeGroupSnapshot.
-    GroupSnapshot,
-    /// VolumeGroupSnapshotContent.
-    GroupSnapshotContent,
-    /// SnapshotMetadataService.
-    MetadataService,
-    Service,
-    EndpointSlice,
-    Role,
-    RoleBinding,
-}
-
 /// The properties of a kind.
 #[derive(Debug)]
 pub struct Facts {
@@ -58,10 +19,12 @@ pub struct Facts {
     pub verbs: &'static [&'static str],
 }
 
+const STORAGE: &str = "storage.k8s.io";
 const SNAPSHOTS: &str = "snapshot.storage.k8s.io";
 const GROUP_SNAPSHOTS: &str = "groupsnapshot.storage.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
-const SNAPSHOT_METADATA: &str = "cbt.storage.k8s.io";
+
+const V1: &[&str] = &["v1"];
 const GROUP_SNAPSHOT_VERSIONS: &[&str] = &["v1", "v1beta2", "v1beta1"];
 
 /// The verbs for objects that a run creates, reads, waits for and deletes.
@@ -79,141 +42,62 @@ pub const MORE_ACCESS: &[(&str, &str, &[&str])] = &[
     ("", "serviceaccounts/token", &["create"]),
 ];
 
+/// Declares the enum from a table: the group, the versions, the names in manifests and in paths, whether the objects are
+/// in namespaces, and the verbs.
+macro_rules! kinds {
+    ($($variant:ident($group:expr, $versions:expr, $kind:literal, $resource:literal, $namespaced:literal, $verbs:expr);)+) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum ApiKind {
+            $(#[doc = $kind] $variant,)+
+        }
+
+        impl ApiKind {
+            pub const ALL: &'static [ApiKind] = &[$(ApiKind::$variant,)+];
+
+            /// Returns the properties of the kind.
+            pub const fn facts(self) -> &'static Facts {
+                match self {
+                    $(ApiKind::$variant => &Facts {
+                        group: $group,
+                        versions: $versions,
+                        kind: $kind,
+                        resource: $resource,
+                        namespaced: $namespaced,
+                        verbs: $verbs,
+                    },)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    Namespace("", V1, "Namespace", "namespaces", false, CLASS);
+    Pod("", V1, "Pod", "pods", true, OWN);
+    Claim("", V1, "PersistentVolumeClaim", "persistentvolumeclaims", true, OWN_CHANGED);
+    Volume("", V1, "PersistentVolume", "persistentvolumes", false, OWN_CHANGED);
+    Node("", V1, "Node", "nodes", false, &["list"]);
+    Event("", V1, "Event", "events", true, &["list"]);
+    StorageClass(STORAGE, V1, "StorageClass", "storageclasses", false, CLASS);
+    CsiDriver(STORAGE, V1, "CSIDriver", "csidrivers", false, &["get"]);
+    CsiNode(STORAGE, V1, "CSINode", "csinodes", false, &["list"]);
+    Capacity(STORAGE, V1, "CSIStorageCapacity", "csistoragecapacities", true, &["list", "watch"]);
+    Attachment(STORAGE, V1, "VolumeAttachment", "volumeattachments", false, &["list", "watch"]);
+    AttributesClass(STORAGE, &["v1", "v1beta1", "v1alpha1"], "VolumeAttributesClass", "volumeattributesclasses", false, CLASS);
+    SnapshotClass(SNAPSHOTS, V1, "VolumeSnapshotClass", "volumesnapshotclasses", false, CLASS);
+    Snapshot(SNAPSHOTS, V1, "VolumeSnapshot", "volumesnapshots", true, OWN);
+    SnapshotContent(SNAPSHOTS, V1, "VolumeSnapshotContent", "volumesnapshotcontents", false, OWN_CHANGED);
+    GroupSnapshotClass(GROUP_SNAPSHOTS, GROUP_SNAPSHOT_VERSIONS, "VolumeGroupSnapshotClass", "volumegroupsnapshotclasses", false, CLASS);
+    GroupSnapshot(GROUP_SNAPSHOTS, GROUP_SNAPSHOT_VERSIONS, "VolumeGroupSnapshot", "volumegroupsnapshots", true, OWN);
+    GroupSnapshotContent(GROUP_SNAPSHOTS, GROUP_SNAPSHOT_VERSIONS, "VolumeGroupSnapshotContent", "volumegroupsnapshotcontents", false, OWN_CHANGED);
+    MetadataService("cbt.storage.k8s.io", &["v1beta1", "v1alpha1"], "SnapshotMetadataService", "snapshotmetadataservices", false, &["get"]);
+    Service("", V1, "Service", "services", true, &["get"]);
+    EndpointSlice("discovery.k8s.io", V1, "EndpointSlice", "endpointslices", true, &["list"]);
+    Role(RBAC, V1, "Role", "roles", true, &["create"]);
+    RoleBinding(RBAC, V1, "RoleBinding", "rolebindings", true, &["create"]);
+}
+
 impl ApiKind {
-    pub const ALL: &'static [ApiKind] = &[
-        ApiKind::Namespace,
-        ApiKind::Pod,
-        ApiKind::Claim,
-        ApiKind::Volume,
-        ApiKind::Node,
-        ApiKind::Event,
-        ApiKind::StorageClass,
-        ApiKind::CsiDriver,
-        ApiKind::CsiNode,
-        ApiKind::Capacity,
-        ApiKind::Attachment,
-        ApiKind::AttributesClass,
-        ApiKind::SnapshotClass,
-        ApiKind::Snapshot,
-        ApiKind::SnapshotContent,
-        ApiKind::GroupSnapshotClass,
-        ApiKind::GroupSnapshot,
-        ApiKind::GroupSnapshotContent,
-        ApiKind::MetadataService,
-        ApiKind::Service,
-        ApiKind::EndpointSlice,
-        ApiKind::Role,
-        ApiKind::RoleBinding,
-    ];
-
-    /// Returns the properties of the kind.
-    pub const fn facts(self) -> &'static Facts {
-        const fn core(
-            kind: &'static str,
-            resource: &'static str,
-            namespaced: bool,
-            verbs: &'static [&'static str],
-        ) -> Facts {
-            Facts { group: "", versions: &["v1"], kind, resource, namespaced, verbs }
-        }
-        const fn storage(
-            kind: &'static str,
-            resource: &'static str,
-            namespaced: bool,
-            verbs: &'static [&'static str],
-        ) -> Facts {
-            Facts { group: "storage.k8s.io", versions: &["v1"], kind, resource, namespaced, verbs }
-        }
-        const fn snapshot(
-            kind: &'static str,
-            resource: &'static str,
-            namespaced: bool,
-            verbs: &'static [&'static str],
-        ) -> Facts {
-            Facts { group: SNAPSHOTS, versions: &["v1"], kind, resource, namespaced, verbs }
-        }
-        const fn group(
-            kind: &'static str,
-            resource: &'static str,
-            namespaced: bool,
-            verbs: &'static [&'static str],
-        ) -> Facts {
-            Facts {
-                group: GROUP_SNAPSHOTS,
-                versions: GROUP_SNAPSHOT_VERSIONS,
-                kind,
-                resource,
-                namespaced,
-                verbs,
-            }
-        }
-        match self {
-            ApiKind::Namespace => &const { core("Namespace", "namespaces", false, CLASS) },
-            ApiKind::Pod => &const { core("Pod", "pods", true, OWN) },
-            ApiKind::Claim => {
-                &const { core("PersistentVolumeClaim", "persistentvolumeclaims", true, OWN_CHANGED) }
-            }
-            ApiKind::Volume => &const { core("PersistentVolume", "persistentvolumes", false, OWN_CHANGED) },
-            ApiKind::Node => &const { core("Node", "nodes", false, &["list"]) },
-            ApiKind::Event => &const { core("Event", "events", true, &["list"]) },
-            ApiKind::StorageClass => &const { storage("StorageClass", "storageclasses", false, CLASS) },
-            ApiKind::CsiDriver => &const { storage("CSIDriver", "csidrivers", false, &["get"]) },
-            ApiKind::CsiNode => &const { storage("CSINode", "csinodes", false, &["list"]) },
-            ApiKind::Capacity => {
-                &const { storage("CSIStorageCapacity", "csistoragecapacities", true, &["list", "watch"]) }
-            }
-            ApiKind::Attachment => {
-                &const { storage("VolumeAttachment", "volumeattachments", false, &["list", "watch"]) }
-            }
-            ApiKind::AttributesClass => {
-                &const {
-                    Facts {
-                        versions: &["v1", "v1beta1", "v1alpha1"],
-                        ..storage("VolumeAttributesClass", "volumeattributesclasses", false, CLASS)
-                    }
-                }
-            }
-            ApiKind::SnapshotClass => {
-                &const { snapshot("VolumeSnapshotClass", "volumesnapshotclasses", false, CLASS) }
-            }
-            ApiKind::Snapshot => &const { snapshot("VolumeSnapshot", "volumesnapshots", true, OWN) },
-            ApiKind::SnapshotContent => {
-                &const { snapshot("VolumeSnapshotContent", "volumesnapshotcontents", false, OWN_CHANGED) }
-            }
-            ApiKind::GroupSnapshotClass => {
-                &const { group("VolumeGroupSnapshotClass", "volumegroupsnapshotclasses", false, CLASS) }
-            }
-            ApiKind::GroupSnapshot => {
-                &const { group("VolumeGroupSnapshot", "volumegroupsnapshots", true, OWN) }
-            }
-            ApiKind::GroupSnapshotContent => {
-                &const { group("VolumeGroupSnapshotContent", "volumegroupsnapshotcontents", false, OWN_CHANGED) }
-            }
-            ApiKind::MetadataService => {
-                &const {
-                    Facts {
-                        group: SNAPSHOT_METADATA,
-                        versions: &["v1beta1", "v1alpha1"],
-                        ..core("SnapshotMetadataService", "snapshotmetadataservices", false, &["get"])
-                    }
-                }
-            }
-            ApiKind::Service => &const { core("Service", "services", true, &["get"]) },
-            ApiKind::EndpointSlice => {
-                &const {
-                    Facts {
-                        group: "discovery.k8s.io",
-                        ..core("EndpointSlice", "endpointslices", true, &["list"])
-                    }
-                }
-            }
-            ApiKind::Role => &const { Facts { group: RBAC, ..core("Role", "roles", true, &["create"]) } },
-            ApiKind::RoleBinding => {
-                &const { Facts { group: RBAC, ..core("RoleBinding", "rolebindings", true, &["create"]) } }
-            }
-        }
-    }
-
     /// Returns whether clusters may lack the kind.
     pub fn is_optional(self) -> bool {
         let facts = self.facts();
