@@ -30,6 +30,19 @@ pub struct Suite {
     pub tests: &'static [&'static Test],
 }
 
+impl Suite {
+    pub(crate) const PLAIN: Suite = Suite {
+        name: "",
+        tags: &[],
+        context: "",
+        patterns: &[],
+        size_min_bytes: 0,
+        data_bytes: 0,
+        needs: &[],
+        tests: &[],
+    };
+}
+
 /// The size of volumes in suites with large files.
 pub(crate) const LARGE_DATA_BYTES: u64 = 160 << 20;
 

@@ -15,12 +15,10 @@ const IN_USE: u64 = 2;
 pub(crate) static SUITE: Suite = Suite {
     name: "MutableCSINodeAllocatableCount",
     tags: &["FeatureGate:MutableCSINodeAllocatableCount"],
-    context: "",
     patterns: &[&pattern::FS_MODE],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[Need::Offers(Feature::LimitsReadAgain)],
     tests: &[&OWN, &EXCEEDED],
+    ..Suite::PLAIN
 };
 
 test! {

@@ -14,13 +14,11 @@ const PUBLISHED: Duration = Duration::from_secs(60);
 
 pub(crate) static SUITE: Suite = Suite {
     name: "capacity",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[Need::Can(Capability::Capacity)],
     tests: &[&PROVIDES],
+    ..Suite::PLAIN
 };
 
 test! {

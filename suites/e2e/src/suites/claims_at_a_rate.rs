@@ -23,13 +23,10 @@ const RATE_PER_S: u32 = 5;
 /// Upstream creates claims as fast as it can, or waits for one before it creates the next.
 pub(crate) static SUITE: Suite = Suite {
     name: "claims-at-a-rate",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
-    needs: &[],
     tests: &[&RESCHEDULED],
+    ..Suite::PLAIN
 };
 
 test! {

@@ -9,13 +9,10 @@ use crate::test::{Need, Suite};
 /// Upstream deletes a completed pod before the next one uses its volume.
 pub(crate) static SUITE: Suite = Suite {
     name: "completed-pods",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
-    needs: &[],
     tests: &[&NEXT, &BESIDE],
+    ..Suite::PLAIN
 };
 
 test! {

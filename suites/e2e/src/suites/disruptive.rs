@@ -10,10 +10,7 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "disruptive",
     tags: &["Disruptive", "LinuxOnly"],
-    context: "",
     patterns: &[&pattern::FS_MODE, &pattern::BLOCK],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[Need::BlockIfAsked, Need::Offers(Feature::NodeAccess)],
     tests: &[
         &READABLE,
@@ -24,6 +21,7 @@ pub(crate) static SUITE: Suite = Suite {
         &OTHER_CONTEXT,
         &OTHER_CONTEXT_BY_FORCE,
     ],
+    ..Suite::PLAIN
 };
 
 /// kubelet mounts the volumes of running pods again.

@@ -12,12 +12,10 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "driver-upgrade",
     tags: &["Disruptive"],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[Need::BlockIfAsked, Need::Offers(Feature::DriverUpgrade)],
     tests: &[&KEPT],
+    ..Suite::PLAIN
 };
 
 const UPGRADE: Action = Action { name: "the upgrade of the driver", rpcs: &[] };

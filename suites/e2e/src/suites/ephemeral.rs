@@ -8,16 +8,12 @@ use crate::test::{Need, Suite};
 
 pub(crate) static SUITE: Suite = Suite {
     name: "ephemeral",
-    tags: &[],
-    context: "",
     patterns: &[
         &pattern::EPHEMERAL_LATE,
         &pattern::EPHEMERAL_IMMEDIATE,
         &pattern::EPHEMERAL_BLOCK,
         &pattern::INLINE,
     ],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[
         Need::BlockIfAsked,
         Need::Fits(
@@ -26,6 +22,7 @@ pub(crate) static SUITE: Suite = Suite {
         ),
     ],
     tests: &[&READ_ONLY, &READ_WRITE, &EXPANDS, &TWO_PODS, &TWO_VOLUMES],
+    ..Suite::PLAIN
 };
 
 fn binds_at_once(pattern: &Pattern) -> bool {

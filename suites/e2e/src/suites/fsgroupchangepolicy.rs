@@ -8,11 +8,8 @@ use crate::test::{Need, Suite};
 
 pub(crate) static SUITE: Suite = Suite {
     name: "fsgroupchangepolicy",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[Need::Can(Capability::FsGroup), Need::FileSystem],
     tests: &[
         &ALWAYS,
@@ -23,6 +20,7 @@ pub(crate) static SUITE: Suite = Suite {
         &MISMATCH_SAME_AFTER_CHGRP,
         &MISMATCH_OTHER_AFTER_CHGRP,
     ],
+    ..Suite::PLAIN
 };
 
 test! {

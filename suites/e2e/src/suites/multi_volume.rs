@@ -12,7 +12,6 @@ use crate::test::{LARGE_DATA_BYTES, Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "multiVolume",
     tags: &["Slow"],
-    context: "",
     patterns: &[&pattern::FS_MODE, &pattern::BLOCK, &pattern::EXT4, &pattern::XFS, &pattern::NTFS],
     size_min_bytes: 1 << 20,
     data_bytes: LARGE_DATA_BYTES,
@@ -28,6 +27,7 @@ pub(crate) static SUITE: Suite = Suite {
         &SHARED_READ_ONLY,
         &SHARED_ELSEWHERE,
     ],
+    ..Suite::PLAIN
 };
 
 test! {

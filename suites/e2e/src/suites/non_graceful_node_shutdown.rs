@@ -10,10 +10,7 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "non-graceful-node-shutdown",
     tags: &["Disruptive"],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[
         Need::BlockIfAsked,
         Need::Cannot(Capability::SingleNodeVolume),
@@ -21,6 +18,7 @@ pub(crate) static SUITE: Suite = Suite {
         Need::Offers(Feature::NodeShutdown),
     ],
     tests: &[&MOVED],
+    ..Suite::PLAIN
 };
 
 test! {

@@ -14,13 +14,11 @@ use crate::test::{Need, Suite};
 /// The suite is one of OpenShift's, for drivers whose manifest has the capability.
 pub(crate) static SUITE: Suite = Suite {
     name: "OpenShift CSI extended - Pod delete after umount",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[Need::Can(Capability::PodDeleteAfterUmount), Need::Offers(Feature::LocalPods)],
     tests: &[&DELETED],
+    ..Suite::PLAIN
 };
 
 test! {

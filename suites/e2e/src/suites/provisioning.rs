@@ -16,11 +16,8 @@ const LARGER_BYTES: i64 = 1 << 30;
 
 pub(crate) static SUITE: Suite = Suite {
     name: "provisioning",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK, &pattern::NTFS],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[Need::BlockIfAsked],
     tests: &[
         &MOUNT_OPTIONS,
@@ -33,6 +30,7 @@ pub(crate) static SUITE: Suite = Suite {
         &FROM_CLAIM_IN_PARALLEL,
         &SAME_STORAGE,
     ],
+    ..Suite::PLAIN
 };
 
 test! {

@@ -10,13 +10,10 @@ use crate::test::Suite;
 
 pub(crate) static SUITE: Suite = Suite {
     name: "pvc-deletion-performance",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::BLOCK],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[LOAD],
     tests: &[&DELETES],
+    ..Suite::PLAIN
 };
 
 /// Limits the binding of all claims.

@@ -11,13 +11,10 @@ use crate::test::{Need, Suite};
 
 pub(crate) static SUITE: Suite = Suite {
     name: "read-write-once-pod",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[Need::Can(Capability::ReadWriteOncePod)],
     tests: &[&PREEMPTS, &BLOCKS],
+    ..Suite::PLAIN
 };
 
 /// The time for which a pod that must not run is observed in a cluster.

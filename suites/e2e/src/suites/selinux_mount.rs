@@ -13,12 +13,11 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "seLinuxMount",
     tags: &["Feature:SELinux", "FeatureGate:SELinuxMountReadWriteOncePod", "FeatureGate:SELinuxChangePolicy"],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[Need::Can(Capability::SeLinuxMount), Need::Offers(Feature::SeLinuxContexts)],
     tests: &[&ONE_POD_DEFAULT, &MOUNT_POLICY, &ONE_POD_RECURSIVE, &RECURSIVE],
+    ..Suite::PLAIN
 };
 
 /// Upstream has no test in which contexts differ. Volumes that share a superblock cannot have different ones.

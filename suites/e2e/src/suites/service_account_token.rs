@@ -6,13 +6,10 @@ use crate::test::{Need, Suite};
 /// Upstream's tests belong to its in-memory driver, which records its calls.
 pub(crate) static SUITE: Suite = Suite {
     name: "CSIServiceAccountToken",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::FS_MODE],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[Need::Offers(Feature::ServiceAccountTokens)],
     tests: &[&PLUMBED],
+    ..Suite::PLAIN
 };
 
 test! {

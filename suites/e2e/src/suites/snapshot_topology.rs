@@ -17,10 +17,8 @@ const TRIED_MAX: usize = 3;
 pub(crate) static SUITE: Suite = Suite {
     name: "snapshot-topology",
     tags: &["FeatureGate:VolumeSnapshotTopology"],
-    context: "",
     patterns: &[&pattern::TOPOLOGY_IMMEDIATE],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[
         Need::Can(Capability::Topology),
         Need::Says(
@@ -33,6 +31,7 @@ pub(crate) static SUITE: Suite = Suite {
         Need::Offers(Feature::SnapshotTopology),
     ],
     tests: &[&SAME, &OTHER],
+    ..Suite::PLAIN
 };
 
 test! {

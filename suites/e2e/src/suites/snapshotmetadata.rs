@@ -9,10 +9,7 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "snapshotmetadata",
     tags: &["Feature:snapshotmetadata"],
-    context: "",
     patterns: &[&pattern::SNAPSHOT_METADATA],
-    size_min_bytes: 0,
-    data_bytes: 0,
     // Upstream does not require block, and fails without it.
     needs: &[
         Need::Can(Capability::SnapshotMetadata),
@@ -22,6 +19,7 @@ pub(crate) static SUITE: Suite = Suite {
         Need::Offers(Feature::SnapshotMetadata),
     ],
     tests: &[&DELTA, &ALLOCATED],
+    ..Suite::PLAIN
 };
 
 /// The bytes of one write, from the beginning of the device.

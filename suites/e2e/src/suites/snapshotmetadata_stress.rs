@@ -11,10 +11,8 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "snapshot-metadata-stress",
     tags: &["Feature:snapshotmetadata"],
-    context: "",
     patterns: &[&pattern::SNAPSHOT_METADATA],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[
         Need::Can(Capability::SnapshotMetadata),
         Need::Says(
@@ -30,6 +28,7 @@ pub(crate) static SUITE: Suite = Suite {
         Need::Offers(Feature::SnapshotMetadata),
     ],
     tests: &[&DELTA, &ALLOCATED],
+    ..Suite::PLAIN
 };
 
 test! {

@@ -19,13 +19,13 @@ pub(crate) static SUITE: Suite = Suite {
         &pattern::PREPROVISIONED_SNAPSHOT_RETAIN,
     ],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[
         Need::Can(Capability::SnapshotDataSource),
         Need::SnapshotClass,
         Need::Offers(Feature::Snapshots),
     ],
     tests: &[&EPHEMERAL, &PERSISTENT],
+    ..Suite::PLAIN
 };
 
 fn is_ephemeral(pattern: &Pattern) -> bool {

@@ -12,10 +12,8 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "snapshottable-stress",
     tags: &["Feature:VolumeSnapshotDataSource"],
-    context: "",
     patterns: &[&pattern::SNAPSHOT_DELETE, &pattern::SNAPSHOT_RETAIN],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[
         Need::Says(
             |definition| definition.driver_info.volume_snapshot_stress_test_options.is_some(),
@@ -26,6 +24,7 @@ pub(crate) static SUITE: Suite = Suite {
         Need::Offers(Feature::Snapshots),
     ],
     tests: &[&REPEATEDLY],
+    ..Suite::PLAIN
 };
 
 /// Pods with a workload. More of them would slow the test down.

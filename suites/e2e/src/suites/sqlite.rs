@@ -17,14 +17,12 @@ const LIVES: u32 = 8;
 /// Upstream has no application in its tests.
 pub(crate) static SUITE: Suite = Suite {
     name: "sqlite",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS],
     // The database and its log have less than 16 MiB.
     size_min_bytes: 32 << 20,
-    data_bytes: 0,
     needs: &[Need::Can(Capability::Persistence), Need::Offers(Feature::LocalPods)],
     tests: &[&SAME_NODE, &OTHER_NODE],
+    ..Suite::PLAIN
 };
 
 test! {

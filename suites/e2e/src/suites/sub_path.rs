@@ -14,12 +14,8 @@ const TEXT: &str = "mount-tester new file";
 
 pub(crate) static SUITE: Suite = Suite {
     name: "subPath",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::NTFS],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
-    needs: &[],
     tests: &[
         &NON_EXISTENT,
         &EXISTING_DIRECTORY,
@@ -40,6 +36,7 @@ pub(crate) static SUITE: Suite = Suite {
         &CANNOT_WRITE,
         &DIRECTORY_DELETED,
     ],
+    ..Suite::PLAIN
 };
 
 /// Returns a container with the whole volume at [`PATH`].

@@ -9,11 +9,7 @@ use crate::test::{Need, Suite, allowed_segments, segments};
 
 pub(crate) static SUITE: Suite = Suite {
     name: "topology",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::TOPOLOGY_IMMEDIATE, &pattern::TOPOLOGY_DELAYED],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[
         Need::Can(Capability::Topology),
         Need::Says(
@@ -22,6 +18,7 @@ pub(crate) static SUITE: Suite = Suite {
         ),
     ],
     tests: &[&ALLOWED, &CONFLICTING],
+    ..Suite::PLAIN
 };
 
 test! {

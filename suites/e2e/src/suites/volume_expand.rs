@@ -11,8 +11,6 @@ use crate::test::{Need, Suite};
 
 pub(crate) static SUITE: Suite = Suite {
     name: "volume-expand",
-    tags: &[],
-    context: "",
     patterns: &[
         &pattern::DEFAULT_FS,
         &pattern::XFS,
@@ -23,9 +21,9 @@ pub(crate) static SUITE: Suite = Suite {
         &pattern::NTFS_EXPANDS,
     ],
     size_min_bytes: 1 << 30,
-    data_bytes: 0,
     needs: &[Need::Can(Capability::ControllerExpansion), Need::BlockIfAsked],
     tests: &[&NOT_WITHOUT_PERMISSION, &OFFLINE, &ONLINE, &RECREATED],
+    ..Suite::PLAIN
 };
 
 const EXPANSION: Action = Action {

@@ -11,12 +11,10 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "volume-health",
     tags: &["FeatureGate:CSIVolumeHealth"],
-    context: "",
     patterns: &[&pattern::FS_MODE, &pattern::BLOCK],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[Need::BlockIfAsked],
     tests: &[&NORMAL, &STATS, &ABNORMAL, &STORAGE, &CLAIM_NORMAL, &CLAIM_ABNORMAL],
+    ..Suite::PLAIN
 };
 
 test! {

@@ -15,13 +15,10 @@ const PATH: &str = "/opt";
 
 pub(crate) static SUITE: Suite = Suite {
     name: "volumeIO",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::NTFS],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
-    needs: &[],
     tests: &[&WRITES_FILES],
+    ..Suite::PLAIN
 };
 
 test! {

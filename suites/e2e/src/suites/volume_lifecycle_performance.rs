@@ -10,13 +10,10 @@ use crate::test::Suite;
 
 pub(crate) static SUITE: Suite = Suite {
     name: "volume-lifecycle-performance",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::FS_MODE],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[LOAD],
     tests: &[&PROVISIONS],
+    ..Suite::PLAIN
 };
 
 /// Limits the binding of all claims.

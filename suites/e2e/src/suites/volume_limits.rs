@@ -14,11 +14,7 @@ const TRIED_MAX: u64 = 256;
 
 pub(crate) static SUITE: Suite = Suite {
     name: "volumeLimits",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::FS_MODE, &pattern::EPHEMERAL_PLAIN],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[
         Need::Can(Capability::VolumeLimits),
         Need::Fits(
@@ -27,6 +23,7 @@ pub(crate) static SUITE: Suite = Suite {
         ),
     ],
     tests: &[&SUPPORTS, &ALL_NODES],
+    ..Suite::PLAIN
 };
 
 test! {

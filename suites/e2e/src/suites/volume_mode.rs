@@ -9,13 +9,10 @@ use crate::test::{Need, Suite};
 
 pub(crate) static SUITE: Suite = Suite {
     name: "volumeMode",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::FS_MODE, &pattern::BLOCK],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
-    needs: &[],
     tests: &[&FAILS_TO_BIND, &MISMATCHED, &UNUSED],
+    ..Suite::PLAIN
 };
 
 test! {

@@ -12,12 +12,11 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "volume-modify",
     tags: &["FeatureGate:VolumeAttributesClass", "Feature:VolumeAttributesClass"],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK, &pattern::NTFS],
     size_min_bytes: 1 << 30,
-    data_bytes: 0,
     needs: &[Need::AttributesClass, Need::BlockIfAsked, Need::Offers(Feature::AttributesClasses)],
     tests: &[&CREATED_WITH, &FROM_NONE, &FROM_ANOTHER, &RECOVERS, &PROTECTED],
+    ..Suite::PLAIN
 };
 
 test! {

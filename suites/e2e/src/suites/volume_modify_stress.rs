@@ -7,10 +7,8 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "volume-modify-stress",
     tags: &["FeatureGate:VolumeAttributesClass", "Feature:VolumeAttributesClass"],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK, &pattern::NTFS],
     size_min_bytes: 1 << 30,
-    data_bytes: 0,
     needs: &[
         Need::Says(
             |definition| definition.driver_info.volume_modify_stress_test_options.is_some(),
@@ -21,6 +19,7 @@ pub(crate) static SUITE: Suite = Suite {
         Need::Offers(Feature::AttributesClasses),
     ],
     tests: &[&PROVISIONS, &MODIFIES],
+    ..Suite::PLAIN
 };
 
 test! {

@@ -7,11 +7,7 @@ use crate::test::{Need, Suite};
 
 pub(crate) static SUITE: Suite = Suite {
     name: "volume-stress",
-    tags: &[],
-    context: "",
     patterns: &[&pattern::DEFAULT_FS, &pattern::BLOCK],
-    size_min_bytes: 0,
-    data_bytes: 0,
     needs: &[
         Need::Says(
             |definition| definition.driver_info.stress_test_options.is_some(),
@@ -20,6 +16,7 @@ pub(crate) static SUITE: Suite = Suite {
         Need::BlockIfAsked,
     ],
     tests: &[&REPEATEDLY],
+    ..Suite::PLAIN
 };
 
 test! {

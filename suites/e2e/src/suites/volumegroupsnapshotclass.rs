@@ -12,13 +12,13 @@ pub(crate) static SUITE: Suite = Suite {
     context: "VolumeGroupSnapshotClass",
     patterns: &[&pattern::GROUP_DELETE],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[
         Need::Can(Capability::GroupSnapshot),
         Need::GroupSnapshotClass,
         Need::Offers(Feature::GroupSnapshots),
     ],
     tests: &[&DEFAULT, &NO_DEFAULT, &TWO_DEFAULTS],
+    ..Suite::PLAIN
 };
 
 test! {

@@ -20,13 +20,13 @@ pub(crate) static SUITE: Suite = Suite {
         &pattern::PREPROVISIONED_GROUP_RETAIN,
     ],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[
         Need::Can(Capability::GroupSnapshot),
         Need::GroupSnapshotClass,
         Need::Offers(Feature::GroupSnapshots),
     ],
     tests: &[&RESTORES],
+    ..Suite::PLAIN
 };
 
 /// The number of pods in the set.

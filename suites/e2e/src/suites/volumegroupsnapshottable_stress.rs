@@ -11,10 +11,8 @@ use crate::test::{Need, Suite};
 pub(crate) static SUITE: Suite = Suite {
     name: "volumegroupsnapshottable-stress",
     tags: &["Feature:volumegroupsnapshot"],
-    context: "",
     patterns: &[&pattern::GROUP_DELETE],
     size_min_bytes: 1 << 20,
-    data_bytes: 0,
     needs: &[
         Need::Says(
             |definition| definition.driver_info.volume_group_snapshot_stress_test_options.is_some(),
@@ -25,6 +23,7 @@ pub(crate) static SUITE: Suite = Suite {
         Need::Offers(Feature::GroupSnapshots),
     ],
     tests: &[&REPEATEDLY],
+    ..Suite::PLAIN
 };
 
 /// Volumes of the set with a workload. More of them would slow the test down.

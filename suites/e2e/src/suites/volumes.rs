@@ -6,8 +6,6 @@ use crate::test::{LARGE_DATA_BYTES, Need, Suite};
 
 pub(crate) static SUITE: Suite = Suite {
     name: "volumes",
-    tags: &[],
-    context: "",
     patterns: &[
         &pattern::DEFAULT_FS,
         &pattern::EXT3,
@@ -20,6 +18,7 @@ pub(crate) static SUITE: Suite = Suite {
     data_bytes: LARGE_DATA_BYTES,
     needs: &[Need::BlockIfAsked],
     tests: &[&STORES_DATA, &EXECUTES],
+    ..Suite::PLAIN
 };
 
 test! {
