@@ -65,8 +65,7 @@ use tonic::{Code, async_trait};
 use crate::cluster::{
     AttributesClass, Block, Capacity, Cluster, Done, DriverVersion, Event, Feature, GroupSnapshot,
     GroupSnapshotSpec, HealthCondition, HealthOf, MountCalls, Node, Output, Pairs, PersistentVolume, Pod,
-    PodPhase, PodSpec, Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotSpec, StorageClass, VolumePhase,
-    VolumeSource,
+    PodSpec, Pvc, PvcSpec, Snapshot, SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
 };
 use crate::version::Version;
 use crate::view::lacks;
@@ -530,7 +529,7 @@ impl Cluster for EmulatedCluster {
     async fn create_volume(&self, volume: &PersistentVolume) -> Done {
         // The controllers set the phase.
         let volume = PersistentVolume { phase: VolumePhase::Available, ..volume.clone() };
-        let object = VolumeObject::new(volume.clone());
+        let object = VolumeObject { volume: volume.clone(), deleting: false };
         self.change(|objects| insert(&mut objects.volumes, "PersistentVolume", &volume.name, object))
     }
 
@@ -556,17 +555,8 @@ impl Cluster for EmulatedCluster {
             }
         }
         let node = spec.bound_to.as_deref().map(|name| self.node_number(name)).transpose()?;
-        let pod = Pod {
-            spec: spec.clone(),
-            uid: self.shared.uid(),
-            node: spec.bound_to.clone(),
-            phase: PodPhase::Pending,
-            mounted: false,
-            ended: Vec::new(),
-            restarts: 0,
-            waiting: None,
-            given_up: None,
-        };
+        let pod =
+            Pod { spec: spec.clone(), uid: self.shared.uid(), node: spec.bound_to.clone(), ..Pod::default() };
         let object = PodObject { pod, node, deleting: false, stuck: false, unmounted: None };
         self.change(|objects| insert(&mut objects.pods, "Pod", &spec.name, object))
     }

@@ -128,7 +128,7 @@ pub enum VolumeSource {
 }
 
 /// The current state of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     pub spec: PodSpec,
     pub uid: String,
@@ -147,9 +147,10 @@ pub struct Pod {
 }
 
 /// The phase of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodPhase {
     /// The containers do not run yet.
+    #[default]
     Pending,
     /// The containers run.
     Running,

@@ -41,7 +41,7 @@ pub enum DataSource {
 }
 
 /// The current state of a PersistentVolumeClaim.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pvc {
     /// The specification with its latest changes.
     pub spec: PvcSpec,
@@ -59,9 +59,10 @@ pub struct Pvc {
 }
 
 /// The phase of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PvcPhase {
     /// The claim has no volume yet.
+    #[default]
     Pending,
     /// The claim has a volume.
     Bound,
@@ -69,7 +70,7 @@ pub enum PvcPhase {
     Lost,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersistentVolume {
     pub name: String,
     pub handle: String,
@@ -97,35 +98,13 @@ pub struct PersistentVolume {
     pub given_up: Option<String>,
 }
 
-impl PersistentVolume {
-    /// Returns a volume of which only the name is known.
-    pub fn named(name: &str) -> PersistentVolume {
-        PersistentVolume {
-            name: name.to_owned(),
-            handle: String::new(),
-            capacity_bytes: 0,
-            access_modes: Vec::new(),
-            class: String::new(),
-            mode: VolumeMode::Filesystem,
-            fs_type: String::new(),
-            attributes: Pairs::new(),
-            mount_options: Vec::new(),
-            secrets: BTreeMap::new(),
-            reclaim: ReclaimPolicy::Delete,
-            topology: Vec::new(),
-            claim: None,
-            phase: VolumePhase::Bound,
-            given_up: None,
-        }
-    }
-}
-
 /// The phase of a PersistentVolume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VolumePhase {
     /// No claim is bound to the volume.
     Available,
     /// A claim is bound to the volume.
+    #[default]
     Bound,
     /// The volume's claim was deleted.
     Released,

@@ -6,7 +6,7 @@ mod scheduler;
 use std::sync::Arc;
 
 use super::shared::Shared;
-use super::store::{Attachment, Objects, PvcObject, VolumeObject, VolumeOnNode};
+use super::store::{Attachment, Objects, PvcObject, VolumeOnNode};
 use crate::cluster::{
     AccessMode, Event, PersistentVolume, PodPhase, PvcPhase, ReclaimPolicy, VolumePhase, VolumeSource,
 };
@@ -247,32 +247,7 @@ fn take(shared: &Shared, objects: &mut Objects, step: ControllerStep) {
 impl PvcObject {
     /// Makes a new claim.
     pub(super) fn new(spec: crate::cluster::PvcSpec, uid: String) -> PvcObject {
-        let claim = crate::cluster::Pvc {
-            spec,
-            phase: PvcPhase::Pending,
-            volume: None,
-            capacity_bytes: 0,
-            attributes_class: None,
-            conditions: Vec::new(),
-            given_up: None,
-        };
-        PvcObject {
-            claim,
-            uid,
-            deleting: false,
-            older_classes: Default::default(),
-            owner: None,
-            selected_node: None,
-            in_flight: None,
-            allocated_bytes: 0,
-            expands_idle: false,
-        }
-    }
-}
-
-impl VolumeObject {
-    /// Makes a new volume.
-    pub(super) fn new(volume: PersistentVolume) -> VolumeObject {
-        VolumeObject { volume, deleting: false }
+        let claim = crate::cluster::Pvc { spec, ..Default::default() };
+        PvcObject { claim, uid, ..PvcObject::default() }
     }
 }

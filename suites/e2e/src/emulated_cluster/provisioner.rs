@@ -326,7 +326,7 @@ fn blank(spec: &PvcSpec) -> PersistentVolume {
         class: spec.class.clone(),
         mode: spec.mode,
         claim: Some(spec.name.clone()),
-        ..PersistentVolume::named("")
+        ..PersistentVolume::default()
     }
 }
 
@@ -367,7 +367,7 @@ fn bind(objects: &mut Objects, claim: &str, volume: PersistentVolume) {
         object.claim.capacity_bytes = volume.capacity_bytes;
         object.claim.attributes_class.clone_from(&object.claim.spec.attributes_class);
     }
-    objects.volumes.insert(volume.name.clone(), VolumeObject::new(volume));
+    objects.volumes.insert(volume.name.clone(), VolumeObject { volume, deleting: false });
 }
 
 /// Calls DeleteVolume once for a released volume.

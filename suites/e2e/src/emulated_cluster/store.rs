@@ -49,7 +49,7 @@ pub(super) struct Objects {
 pub(super) type VolumeOnNode = (String, usize);
 
 /// A claim, and the data that its annotations would contain.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PvcObject {
     pub(super) claim: Pvc,
     pub(super) uid: String,

@@ -81,11 +81,12 @@ impl Kubelet {
                 VolumeSource::EmptyDir => continue,
                 VolumeSource::Inline { attributes, fs_type, read_only, .. } => {
                     let source = PersistentVolume {
+                        name: volume.name.clone(),
                         handle: format!("csi-{}", hex_sha256(&format!("{}{}", pod.uid, volume.name))),
                         access_modes: vec![AccessMode::ReadWriteOnce],
                         fs_type: fs_type.clone(),
                         attributes: attributes.clone(),
-                        ..PersistentVolume::named(&volume.name)
+                        ..PersistentVolume::default()
                     };
                     (source, *read_only, true)
                 }

@@ -118,9 +118,10 @@ impl Kubelet {
 
     fn mount_of(&self, found: &Found, data: &Data) -> PodMount {
         let volume = PersistentVolume {
+            name: found.name.clone(),
             handle: data.handle.clone(),
             mode: found.mode,
-            ..PersistentVolume::named(&found.name)
+            ..PersistentVolume::default()
         };
         let scope = self.shared.scope(self.node, format!("pod {} {}", found.pod_uid, found.name));
         let mut mount = PodMount::new(found.name.clone(), volume, false, data.inline, scope);
@@ -176,13 +177,8 @@ fn orphan(uid: &str) -> Pod {
     Pod {
         spec: PodSpec { name: uid.to_owned(), ..PodSpec::default() },
         uid: uid.to_owned(),
-        node: None,
         phase: PodPhase::Running,
-        mounted: false,
-        ended: Vec::new(),
-        restarts: 0,
-        waiting: None,
-        given_up: None,
+        ..Pod::default()
     }
 }
 

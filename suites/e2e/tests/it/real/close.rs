@@ -154,10 +154,11 @@ async fn retained_volumes_go_and_static_ones_keep_data() {
         .unwrap();
     real.create_pvc(&claim("claim-0", "class-0")).await.unwrap();
     let by_hand = PersistentVolume {
+        name: "volume-1".to_owned(),
         handle: "shared".to_owned(),
         reclaim: ReclaimPolicy::Retain,
         claim: Some("claim-1".to_owned()),
-        ..PersistentVolume::named("volume-1")
+        ..PersistentVolume::default()
     };
     real.create_volume(&by_hand).await.unwrap();
     let bound = PvcSpec { volume: Some("volume-1".to_owned()), ..claim("claim-1", "") };
@@ -264,7 +265,11 @@ async fn cleanup_spares_objects_of_others() {
     let api = cluster();
     others(&api);
     let real = with_claim(&api).await;
-    let volume = PersistentVolume { handle: "x".to_owned(), ..PersistentVolume::named("volume-1") };
+    let volume = PersistentVolume {
+        name: "volume-1".to_owned(),
+        handle: "x".to_owned(),
+        ..PersistentVolume::default()
+    };
     real.create_volume(&volume).await.unwrap();
     let server = server(&api).await;
 

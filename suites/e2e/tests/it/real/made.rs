@@ -191,6 +191,7 @@ async fn a_volume_by_hand_and_the_claim_that_it_is_for() {
     let api = cluster();
     let real = namespace(&api).await;
     let volume = PersistentVolume {
+        name: "volume-1".to_owned(),
         handle: "handle-7".to_owned(),
         capacity_bytes: 1 << 20,
         access_modes: vec![AccessMode::ReadWriteOnce],
@@ -205,7 +206,7 @@ async fn a_volume_by_hand_and_the_claim_that_it_is_for() {
         reclaim: ReclaimPolicy::Retain,
         topology: vec![pairs(&[("zone", "a")])],
         claim: Some("claim-1".to_owned()),
-        ..PersistentVolume::named("volume-1")
+        ..PersistentVolume::default()
     };
     real.create_volume(&volume).await.unwrap();
     let spec = PvcSpec { volume: Some("volume-1".to_owned()), ..claim("claim-1", "") };

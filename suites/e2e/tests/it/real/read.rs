@@ -111,6 +111,7 @@ async fn a_volume() {
         "status": { "lastPhaseTransitionTime": "2026-11-22T22:56:40Z", "phase": "Released" },
     }));
     let expected = PersistentVolume {
+        name: "pvc-1".to_owned(),
         handle: "vol-1d541685ec45fceba5b68dc8dbd56bbf".to_owned(),
         capacity_bytes: 2 << 30,
         access_modes: vec![AccessMode::ReadWriteOnce],
@@ -120,7 +121,7 @@ async fn a_volume() {
         topology: vec![pairs(&[("topology.hostpath.csi/node", "node-1")])],
         claim: Some("claim-1".to_owned()),
         phase: VolumePhase::Released,
-        ..PersistentVolume::named("pvc-1")
+        ..PersistentVolume::default()
     };
     assert_eq!(real.volume("pvc-1").await.unwrap(), Some(expected));
     assert!(!real.is_attached("pvc-1").await.unwrap());
