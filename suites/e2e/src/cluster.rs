@@ -185,48 +185,69 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     async fn close(&self) -> Done;
 }
 
-/// A feature that some clusters lack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Feature {
+/// Declares the enum from a table: the features, each with the capability that a driver needs for it, if there is one.
+macro_rules! features {
+    ($($(#[doc = $doc:literal])* $feature:ident $(needs $capability:ident)?;)+) => {
+        /// A feature that some clusters lack.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Feature {
+            $($(#[doc = $doc])* $feature,)+
+        }
+
+        impl Feature {
+            pub const ALL: &[Feature] = &[$(Feature::$feature,)+];
+
+            /// Returns the capability that a driver needs for the feature.
+            pub(crate) fn capability(self) -> Option<Capability> {
+                match self {
+                    $($(Feature::$feature => Some(Capability::$capability),)?)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+features! {
     /// The paths of a node can be read, and kubelet can be stopped and started.
-    NodeAccess,
+    NodeAccess;
     /// Nodes that enforce SELinux.
-    SeLinux,
+    SeLinux;
     /// Volumes that are mounted with SELinux contexts, which can be seen.
-    SeLinuxContexts,
+    SeLinuxContexts;
     /// SELinux contexts for volumes of every access mode, as with the gate SELinuxMount.
-    SeLinuxEveryMode,
+    SeLinuxEveryMode;
     /// Tests of the API server, the scheduler, controllers or kubelet alone.
-    Orchestrator,
+    Orchestrator;
     /// Snapshots, with their controller and their kinds.
-    Snapshots,
+    Snapshots;
     /// The sidecar of the SnapshotMetadata service.
-    SnapshotMetadata,
+    SnapshotMetadata needs SnapshotMetadataService;
     /// Snapshots that can only be used in some topologies.
-    SnapshotTopology,
-    GroupSnapshots,
+    SnapshotTopology needs SnapshotAccessibilityConstraints;
+    GroupSnapshots needs CreateDeleteGetVolumeGroupSnapshot;
     /// VolumeAttributesClasses.
-    AttributesClasses,
+    AttributesClasses;
     /// Statistics of volumes in use.
-    VolumeStats,
+    VolumeStats needs GetVolumeStats;
     /// The health of volumes in use, as their nodes see it.
-    VolumeHealth,
+    VolumeHealth needs NodeGetVolumeHealth;
     /// The health of a driver's back end, as nodes see it.
-    StorageHealth,
+    StorageHealth needs GetStorageHealth;
     /// The health of volumes, as the driver's controller sees it.
-    ClaimHealth,
+    ClaimHealth needs GetVolumeHealth;
     /// Volume limits of nodes that kubelet reads again.
-    LimitsReadAgain,
+    LimitsReadAgain;
     /// Tokens of service accounts that the driver requests.
-    ServiceAccountTokens,
+    ServiceAccountTokens;
     /// Pods that are processes of this machine, whose volumes other programs of csi-sanity can use.
-    LocalPods,
+    LocalPods;
     /// A command that replaces the driver by its next version.
-    DriverUpgrade,
+    DriverUpgrade;
     /// A command that replaces the driver by the version before.
-    DriverDowngrade,
+    DriverDowngrade;
     /// Nodes that can be shut down and started again.
-    NodeShutdown,
+    NodeShutdown;
 }
 
 /// A version of the driver, seen from the one that runs when the tests begin.
@@ -234,57 +255,6 @@ pub enum Feature {
 pub enum DriverVersion {
     Next,
     Before,
-}
-
-impl Feature {
-    pub const ALL: &[Feature] = &[
-        Feature::NodeAccess,
-        Feature::SeLinux,
-        Feature::SeLinuxContexts,
-        Feature::SeLinuxEveryMode,
-        Feature::Orchestrator,
-        Feature::Snapshots,
-        Feature::SnapshotMetadata,
-        Feature::SnapshotTopology,
-        Feature::GroupSnapshots,
-        Feature::AttributesClasses,
-        Feature::VolumeStats,
-        Feature::VolumeHealth,
-        Feature::StorageHealth,
-        Feature::ClaimHealth,
-        Feature::LimitsReadAgain,
-        Feature::ServiceAccountTokens,
-        Feature::LocalPods,
-        Feature::DriverUpgrade,
-        Feature::DriverDowngrade,
-        Feature::NodeShutdown,
-    ];
-
-    /// Returns the capability that a driver needs for the feature.
-    pub(crate) fn capability(self) -> Option<Capability> {
-        match self {
-            Feature::GroupSnapshots => Some(Capability::CreateDeleteGetVolumeGroupSnapshot),
-            Feature::SnapshotMetadata => Some(Capability::SnapshotMetadataService),
-            Feature::SnapshotTopology => Some(Capability::SnapshotAccessibilityConstraints),
-            Feature::VolumeStats => Some(Capability::GetVolumeStats),
-            Feature::VolumeHealth => Some(Capability::NodeGetVolumeHealth),
-            Feature::StorageHealth => Some(Capability::GetStorageHealth),
-            Feature::ClaimHealth => Some(Capability::GetVolumeHealth),
-            Feature::NodeAccess
-            | Feature::SeLinux
-            | Feature::SeLinuxContexts
-            | Feature::SeLinuxEveryMode
-            | Feature::Orchestrator
-            | Feature::Snapshots
-            | Feature::AttributesClasses
-            | Feature::LimitsReadAgain
-            | Feature::ServiceAccountTokens
-            | Feature::LocalPods
-            | Feature::DriverUpgrade
-            | Feature::DriverDowngrade
-            | Feature::NodeShutdown => None,
-        }
-    }
 }
 
 /// The mount calls of the driver, which somebody watches.
