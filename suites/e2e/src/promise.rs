@@ -60,6 +60,19 @@ pub struct Promise {
     pub any_of: &'static [Capability],
 }
 
+/// A capability of definitions, with its name there, and the capabilities of drivers, one of which has to be advertised.
+macro_rules! can {
+    ($can:ident, $name:literal, [$($capability:ident),+]) => {
+        Promise {
+            text: concat!("`", $name, ": true`"),
+            line: concat!("DriverInfo.Capabilities.", $name, ": true"),
+            is_made: |definition| definition.can(Can::$can),
+            is_needed: |need| matches!(need, Need::Can(Can::$can)),
+            any_of: &[$(Capability::$capability),+],
+        }
+    };
+}
+
 pub static PROMISES: &[Promise] = &[
     Promise {
         text: "a StorageClass",
@@ -68,27 +81,9 @@ pub static PROMISES: &[Promise] = &[
         is_needed: |_| false,
         any_of: &[Capability::CreateDeleteVolume],
     },
-    Promise {
-        text: "`snapshotDataSource: true`",
-        line: "DriverInfo.Capabilities.snapshotDataSource: true",
-        is_made: |definition| definition.can(Can::SnapshotDataSource),
-        is_needed: |need| matches!(need, Need::Can(Can::SnapshotDataSource)),
-        any_of: &[Capability::CreateDeleteSnapshot],
-    },
-    Promise {
-        text: "`pvcDataSource: true`",
-        line: "DriverInfo.Capabilities.pvcDataSource: true",
-        is_made: |definition| definition.can(Can::PvcDataSource),
-        is_needed: |need| matches!(need, Need::Can(Can::PvcDataSource)),
-        any_of: &[Capability::CloneVolume],
-    },
-    Promise {
-        text: "`controllerExpansion: true`",
-        line: "DriverInfo.Capabilities.controllerExpansion: true",
-        is_made: |definition| definition.can(Can::ControllerExpansion),
-        is_needed: |need| matches!(need, Need::Can(Can::ControllerExpansion)),
-        any_of: &[Capability::ExpandVolume, Capability::NodeExpandVolume],
-    },
+    can!(SnapshotDataSource, "snapshotDataSource", [CreateDeleteSnapshot]),
+    can!(PvcDataSource, "pvcDataSource", [CloneVolume]),
+    can!(ControllerExpansion, "controllerExpansion", [ExpandVolume, NodeExpandVolume]),
     Promise {
         text: "a VolumeAttributesClass",
         line: "VolumeAttributesClass: {FromFile: FILE}",
@@ -96,41 +91,11 @@ pub static PROMISES: &[Promise] = &[
         is_needed: |need| matches!(need, Need::AttributesClass),
         any_of: &[Capability::ModifyVolume],
     },
-    Promise {
-        text: "`capacity: true`",
-        line: "DriverInfo.Capabilities.capacity: true",
-        is_made: |definition| definition.can(Can::Capacity),
-        is_needed: |need| matches!(need, Need::Can(Can::Capacity)),
-        any_of: &[Capability::GetCapacity],
-    },
-    Promise {
-        text: "`topology: true`",
-        line: "DriverInfo.Capabilities.topology: true",
-        is_made: |definition| definition.can(Can::Topology),
-        is_needed: |_| false,
-        any_of: &[Capability::VolumeAccessibilityConstraints],
-    },
-    Promise {
-        text: "`volumeMountGroup: true`",
-        line: "DriverInfo.Capabilities.volumeMountGroup: true",
-        is_made: |definition| definition.can(Can::VolumeMountGroup),
-        is_needed: |_| false,
-        any_of: &[Capability::VolumeMountGroup],
-    },
-    Promise {
-        text: "`groupSnapshot: true`",
-        line: "DriverInfo.Capabilities.groupSnapshot: true",
-        is_made: |definition| definition.can(Can::GroupSnapshot),
-        is_needed: |need| matches!(need, Need::Can(Can::GroupSnapshot)),
-        any_of: &[Capability::CreateDeleteGetVolumeGroupSnapshot],
-    },
-    Promise {
-        text: "`snapshotMetadata: true`",
-        line: "DriverInfo.Capabilities.snapshotMetadata: true",
-        is_made: |definition| definition.can(Can::SnapshotMetadata),
-        is_needed: |need| matches!(need, Need::Can(Can::SnapshotMetadata)),
-        any_of: &[Capability::SnapshotMetadataService],
-    },
+    can!(Capacity, "capacity", [GetCapacity]),
+    Promise { is_needed: |_| false, ..can!(Topology, "topology", [VolumeAccessibilityConstraints]) },
+    Promise { is_needed: |_| false, ..can!(VolumeMountGroup, "volumeMountGroup", [VolumeMountGroup]) },
+    can!(GroupSnapshot, "groupSnapshot", [CreateDeleteGetVolumeGroupSnapshot]),
+    can!(SnapshotMetadata, "snapshotMetadata", [SnapshotMetadataService]),
 ];
 
 impl Promise {
