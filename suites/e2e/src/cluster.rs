@@ -257,25 +257,8 @@ pub enum DriverVersion {
     Before,
 }
 
-/// The mount calls of the driver, which somebody watches.
-pub struct MountCalls(Box<dyn Fn() -> Vec<MountCall> + Send + Sync>);
-
-impl MountCalls {
-    pub(crate) fn new(take: impl Fn() -> Vec<MountCall> + Send + Sync + 'static) -> MountCalls {
-        MountCalls(Box::new(take))
-    }
-
-    /// Takes the calls since the last time.
-    pub(crate) fn take(&self) -> Vec<MountCall> {
-        (self.0)()
-    }
-}
-
-impl fmt::Debug for MountCalls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MountCalls")
-    }
-}
+/// Takes the driver's mount calls since the last time.
+pub type MountCalls = Box<dyn Fn() -> Vec<MountCall> + Send + Sync>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {

@@ -400,7 +400,7 @@ impl Cluster for EmulatedCluster {
         }
         self.shared.assume_selinux();
         let cx = self.shared.cx.clone();
-        Some(MountCalls::new(move || {
+        Some(Box::new(move || {
             cx.target().driver().and_then(|driver| driver.take_mount_calls()).unwrap_or_default()
         }))
     }

@@ -172,7 +172,8 @@ async fn asks_for<'a>(
     pod: PodSpec,
     level: &str,
 ) -> Done<Option<RunningPod<'a>>> {
-    calls.take();
+    // Earlier calls are not about this pod.
+    calls();
     scene.cluster().create_pod(&pod).await?;
     let mut contexts = Vec::new();
     let (what, name) = (format!("pod {} runs, or its volume is mounted with a context", pod.name), &pod.name);
@@ -235,7 +236,7 @@ fn warn(scene: &Scene, what: &str, wanted: &str, actual: &str) {
 
 /// Returns the contexts in the driver's mount calls since the last time.
 fn contexts_in(calls: &MountCalls) -> Vec<String> {
-    calls.take().iter().flat_map(|call| call.values("context")).collect()
+    calls().iter().flat_map(|call| call.values("context")).collect()
 }
 
 /// Returns the context that kubelet makes for a pod with this level where nothing else is known.
