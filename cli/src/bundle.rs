@@ -174,8 +174,8 @@ fn collect(run: &Run, evidence: &Evidence<'_>) -> (Vec<(String, Vec<u8>)>, Vec<S
         add("known-failing.txt", copied(list));
     }
     for definition in evidence.definitions {
-        let label = definition.label().map_or_else(String::new, |label| format!("@{label}"));
-        let contents = copied(definition.path()).and_then(|yaml| without_secrets(&yaml));
+        let label = definition.label.as_ref().map_or_else(String::new, |label| format!("@{label}"));
+        let contents = copied(&definition.path).and_then(|yaml| without_secrets(&yaml));
         add(&format!("driver-definition{label}.json"), contents);
     }
     let stored = evidence.regressions.map(|directory| stored::files(directory, "yaml", CASES_MAX));

@@ -65,7 +65,7 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         let planned: Vec<_> = definitions.into_iter().map(|one| (one, view.clone())).collect();
         return print_plan(&shown, &planned, version, unused.as_deref());
     }
-    let is_watched = |one: &Arc<Definition>| one.driver().can(Capability::SeLinuxMount);
+    let is_watched = |one: &Arc<Definition>| one.driver.can(Capability::SeLinuxMount);
     let defined = Defined {
         skips: definitions.iter().flat_map(|one| skips(one, version, &view)).collect(),
         driver_name: Some(driver_name),
@@ -97,7 +97,7 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
 
 /// Ids of the tests that would skip, whatever the driver answers.
 fn skips(definition: &Definition, version: Version, view: &View) -> Vec<String> {
-    let unmet = |instance: &Instance| instance.unmet(definition.driver(), definition.storage_class(), view);
+    let unmet = |instance: &Instance| instance.unmet(&definition.driver, definition.storage.as_ref(), view);
     let skips = |instance: &Instance| matches!(unmet(instance), Some(Unmet::Skips(_)));
     definition.instances(version).into_iter().filter(skips).map(|instance| instance.id).collect()
 }
@@ -111,7 +111,7 @@ fn suites(tests: Suite, args: &E2eArgs) -> Vec<Suite> {
 fn fill(config: &mut Config, definitions: &[Arc<Definition>]) -> Result<(), Error> {
     let Some(first) = definitions.first() else { return Ok(()) };
     direct::fill(config, first).map_err(|problem| {
-        Error::Settings(format!("--driver-definition {}: {problem}", first.path().display()))
+        Error::Settings(format!("--driver-definition {}: {problem}", first.path.display()))
     })
 }
 
@@ -316,14 +316,14 @@ impl<'a> Planned<'a> {
         (definition, view): &'a (Arc<Definition>, View),
         version: Version,
     ) -> Planned<'a> {
-        let (driver, storage) = (definition.driver(), definition.storage_class());
+        let (driver, storage) = (&definition.driver, definition.storage.as_ref());
         let registered = instance.is_registered(driver, storage, version);
         let (plan, reason, by) = match instance.unmet_by(driver, storage, view) {
             None => (Verdict::Run, None, None),
             Some((Unmet::Depends(why), by)) => (Verdict::MayRun, Some(why), Some(by)),
             Some((Unmet::Skips(why), by)) => (Verdict::Skip, Some(why), Some(by)),
         };
-        let (id, name, definition) = (&instance.id, &instance.name, definition.label());
+        let (id, name, definition) = (&instance.id, &instance.name, definition.label.as_deref());
         Planned { id, name, definition, plan, reason, by, registered }
     }
 }
@@ -346,8 +346,8 @@ fn asked(
     connect::refuse_other_name(&target, driver_name)?;
     let advertises = |one| target.capabilities().has(one);
     let unused = definitions.iter().flat_map(|definition| {
-        let unused = promise::unused(definition.driver(), advertises).into_iter();
-        unused.map(|unused| UnusedOf { definition: definition.label().map(str::to_owned), unused })
+        let unused = promise::unused(&definition.driver, advertises).into_iter();
+        unused.map(|unused| UnusedOf { definition: definition.label.clone(), unused })
     });
     Ok((view.with_driver(advertises), Some(unused.collect())))
 }

@@ -11,12 +11,13 @@ use crate::pattern::slug;
 /// A definition with its classes.
 #[derive(Debug)]
 pub struct Definition {
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The name in ids and names of tests, if the run has several definitions.
-    pub(crate) label: Option<String>,
+    pub label: Option<String>,
     /// The contents of the file.
-    pub(crate) driver: DriverDefinition,
-    pub(crate) storage: Option<StorageClass>,
+    pub driver: DriverDefinition,
+    /// The StorageClass, if the definition names one.
+    pub storage: Option<StorageClass>,
     pub(crate) snapshot: Option<SnapshotClass>,
     pub(crate) group_snapshot: Option<SnapshotClass>,
     pub(crate) attributes: Option<AttributesClass>,
@@ -72,29 +73,11 @@ impl Definition {
         }
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub fn label(&self) -> Option<&str> {
-        self.label.as_deref()
-    }
-
-    /// Returns the contents of the file.
-    pub fn driver(&self) -> &DriverDefinition {
-        &self.driver
-    }
-
     /// Returns `the definition`, with its label if it has one.
     pub fn title(&self) -> String {
         self.label
             .as_ref()
             .map_or_else(|| "the definition".to_owned(), |label| format!("the definition {label}"))
-    }
-
-    /// Returns the StorageClass, if the definition names one.
-    pub fn storage_class(&self) -> Option<&StorageClass> {
-        self.storage.as_ref()
     }
 
     /// Returns the node of pods that name none, if the definition sets it.

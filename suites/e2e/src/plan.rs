@@ -34,7 +34,7 @@ pub trait ClusterProvider: Send + Sync {
 impl Definition {
     /// Returns the instances in a version of Kubernetes, whose ids and names have the label.
     pub fn instances(&self, version: Version) -> Vec<Instance> {
-        instances_of(&self.driver, self.label(), version)
+        instances_of(&self.driver, self.label.as_deref(), version)
     }
 }
 
