@@ -1,3 +1,5 @@
+use serde::{Deserialize, Serialize};
+
 use super::{Pairs, PvcSpec};
 
 /// The description of a new pod.
@@ -59,7 +61,7 @@ pub enum SeLinuxChangePolicy {
     Recursive,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Container {
     pub name: String,
     /// The shell script of the container; without one it waits for commands.
@@ -79,7 +81,7 @@ impl Container {
 }
 
 /// A volume with a file system in a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeMount {
     pub volume: String,
     /// The path in the container.
@@ -91,7 +93,7 @@ pub struct VolumeMount {
 }
 
 /// A block device in a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeDevice {
     pub volume: String,
     /// The path in the container.
@@ -167,7 +169,7 @@ pub struct Ended {
 }
 
 /// The output and exit code of a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
     /// The exit code, or 128 plus the number of the signal that ended the command.
     pub code: i32,

@@ -34,7 +34,7 @@ enum Order {
     /// The first command: the volumes of the pod, and the supplementary group of its processes.
     SetUp { volumes: Vec<Volume>, group: Option<u32> },
     /// Makes the root directory of a container.
-    Make { container: String, mounts: Vec<Mount>, devices: Vec<Device> },
+    Make { container: Container },
     /// Runs a shell script in a container, with a time limit.
     Run { container: String, script: String, limit_ms: Option<u64> },
 }
@@ -48,20 +48,6 @@ pub(super) struct Volume {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Mount {
-    volume: String,
-    path: PathBuf,
-    read_only: bool,
-    sub_path: Option<PathBuf>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Device {
-    volume: String,
-    path: PathBuf,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
 struct NumberedOrder {
     number: u64,
     order: Order,
@@ -70,15 +56,8 @@ struct NumberedOrder {
 #[derive(Debug, Serialize, Deserialize)]
 struct NumberedAnswer {
     number: u64,
-    answer: Result<Ended, String>,
-}
-
-/// The result of a command; for a script with its output.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Ended {
-    code: i32,
-    stdout: String,
-    stderr: String,
+    /// The result of a command; for a script with its output.
+    answer: Result<Output, String>,
 }
 
 /// The process of a pod.
@@ -95,7 +74,7 @@ pub(super) struct Sandbox {
 #[derive(Debug, Default)]
 struct Open {
     latest: u64,
-    waiting: BTreeMap<u64, oneshot::Sender<Result<Ended, String>>>,
+    waiting: BTreeMap<u64, oneshot::Sender<Result<Output, String>>>,
     over: bool,
 }
 
@@ -136,18 +115,7 @@ impl Sandbox {
 
     /// Makes a container's root directory, with its volumes and the programs of the node.
     pub(super) async fn make(&self, container: &Container) -> Result<(), String> {
-        let mounts = container.mounts.iter().map(|mount| Mount {
-            volume: mount.volume.clone(),
-            path: mount.path.clone().into(),
-            read_only: mount.read_only,
-            sub_path: mount.sub_path.as_ref().map(PathBuf::from),
-        });
-        let devices = container
-            .devices
-            .iter()
-            .map(|device| Device { volume: device.volume.clone(), path: device.path.clone().into() });
-        let (mounts, devices) = (mounts.collect(), devices.collect());
-        self.order_in_time(Order::Make { container: container.name.clone(), mounts, devices }).await
+        self.order_in_time(Order::Make { container: container.clone() }).await
     }
 
     /// Runs a shell script in a container and waits for its end or its limit.
@@ -159,8 +127,7 @@ impl Sandbox {
     ) -> Result<Output, String> {
         let limit_ms = limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
         let (container, script) = (container.to_owned(), script.to_owned());
-        let Ended { code, stdout, stderr } = self.order(Order::Run { container, script, limit_ms }).await?;
-        Ok(Output { code, stdout, stderr })
+        self.order(Order::Run { container, script, limit_ms }).await
     }
 
     /// Ends all processes of the pod.
@@ -178,7 +145,7 @@ impl Sandbox {
         done.map_err(|_| format!("no answer of the sandbox within {} s", MAKE_LIMIT.as_secs()))?.map(|_| ())
     }
 
-    async fn order(&self, order: Order) -> Result<Ended, String> {
+    async fn order(&self, order: Order) -> Result<Output, String> {
         let gone = || "the pod has ended".to_owned();
         let (answer, answered) = oneshot::channel();
         let number = {

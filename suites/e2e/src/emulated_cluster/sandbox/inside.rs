@@ -15,7 +15,8 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::{Pid, Signal};
 
-use super::{Device, Ended, Mount, NumberedAnswer, NumberedOrder, Order, Volume};
+use super::{NumberedAnswer, NumberedOrder, Order, Volume};
+use crate::cluster::{Container, Output};
 
 /// The directory on which the pod's root is mounted, in this mount namespace only.
 const NEW_ROOT: &str = "/proc";
@@ -38,10 +39,10 @@ pub fn serve() -> io::Result<()> {
         let NumberedOrder { number, order } = serde_json::from_str(&line?)?;
         match order {
             Order::SetUp { volumes, group } => {
-                answer(&out, number, set_up(&volumes, group).map(|()| Ended::default()))
+                answer(&out, number, set_up(&volumes, group).map(|()| Output::default()))
             }
-            Order::Make { container, mounts, devices } => {
-                answer(&out, number, make(&container, &mounts, &devices).map(|()| Ended::default()));
+            Order::Make { container } => {
+                answer(&out, number, make(&container).map(|()| Output::default()));
             }
             Order::Run { container, script, limit_ms } => {
                 let out = out.clone();
@@ -54,7 +55,7 @@ pub fn serve() -> io::Result<()> {
     Ok(())
 }
 
-fn answer(out: &Mutex<io::Stdout>, number: u64, answer: Result<Ended, String>) {
+fn answer(out: &Mutex<io::Stdout>, number: u64, answer: Result<Output, String>) {
     let Ok(mut line) = serde_json::to_vec(&NumberedAnswer { number, answer }) else { return };
     line.push(b'\n');
     let mut out = out.lock();
@@ -115,8 +116,8 @@ fn system_directory(from: &Path, to: &Path, name: &str) -> Result<(), String> {
 }
 
 /// Makes the root directory of a container. A restarted container gets a new one over the old one.
-fn make(container: &str, mounts: &[Mount], devices: &[Device]) -> Result<(), String> {
-    let root = root_of(container);
+fn make(container: &Container) -> Result<(), String> {
+    let root = root_of(&container.name);
     if root.exists() {
         rustix::mount::unmount(&root, UnmountFlags::DETACH)
             .map_err(|error| format!("failed to remove the old root directory: {error}"))?;
@@ -137,17 +138,17 @@ fn make(container: &str, mounts: &[Mount], devices: &[Device]) -> Result<(), Str
     for (name, link) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
         std::os::unix::fs::symlink(link, root.join("dev").join(name)).map_err(|error| error.to_string())?;
     }
-    for mount in mounts {
+    for mount in &container.mounts {
         let volume = volume_path(&mount.volume);
-        let target = inside(&root, &mount.path)?;
+        let target = inside(&root, Path::new(&mount.path))?;
         match &mount.sub_path {
-            Some(sub_path) => bind_sub_path(&volume, sub_path, &target, mount.read_only)?,
+            Some(sub_path) => bind_sub_path(&volume, Path::new(sub_path), &target, mount.read_only)?,
             None => bind(&volume, &target, mount.read_only)?,
         }
     }
-    devices
-        .iter()
-        .try_for_each(|device| bind(&volume_path(&device.volume), &inside(&root, &device.path)?, false))
+    container.devices.iter().try_for_each(|device| {
+        bind(&volume_path(&device.volume), &inside(&root, Path::new(&device.path))?, false)
+    })
 }
 
 fn root_of(container: &str) -> PathBuf {
@@ -231,7 +232,7 @@ fn bind_sub_path(volume: &Path, sub_path: &Path, target: &Path, read_only: bool)
 }
 
 /// Runs a script in a container. After its limit it is killed with the processes that it started.
-fn run(container: &str, script: &str, limit: Option<Duration>) -> Result<Ended, String> {
+fn run(container: &str, script: &str, limit: Option<Duration>) -> Result<Output, String> {
     enum Piece {
         Stdout(String),
         Stderr(String),
@@ -261,7 +262,7 @@ fn run(container: &str, script: &str, limit: Option<Duration>) -> Result<Ended, 
     send(Box::new(move || Piece::Stdout(read(stdout))));
     send(Box::new(move || Piece::Stderr(read(stderr))));
     send(Box::new(move || Piece::Status(child.wait())));
-    let mut ended = Ended::default();
+    let mut ended = Output::default();
     for _ in 0..3 {
         let piece = match deadline {
             Some(deadline) => arriving.recv_timeout(deadline.saturating_duration_since(Instant::now())),
