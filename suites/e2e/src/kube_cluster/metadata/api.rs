@@ -1,6 +1,7 @@
 //! The calls of the service, which are those of CSI with names of objects in place of ids, and a token in the
-//! request.
+//! request. The fields that ask for a part of the blocks are left out.
 
+use csi_proto::v1;
 use tonic::Status;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -23,14 +24,6 @@ pub(super) struct Request {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct BlockMetadata {
-    #[prost(int64, tag = "1")]
-    pub(super) byte_offset: i64,
-    #[prost(int64, tag = "2")]
-    pub(super) size_bytes: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
 struct AllocatedRequest {
     #[prost(string, tag = "1")]
     security_token: String,
@@ -38,10 +31,6 @@ struct AllocatedRequest {
     namespace: String,
     #[prost(string, tag = "3")]
     snapshot_name: String,
-    #[prost(int64, tag = "4")]
-    starting_offset: i64,
-    #[prost(int32, tag = "5")]
-    max_results: i32,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -54,31 +43,15 @@ struct DeltaRequest {
     base_snapshot_id: String,
     #[prost(string, tag = "4")]
     target_snapshot_name: String,
-    #[prost(int64, tag = "5")]
-    starting_offset: i64,
-    #[prost(int32, tag = "6")]
-    max_results: i32,
-}
-
-/// The answer of either call.
-#[derive(Clone, PartialEq, prost::Message)]
-struct Response {
-    #[prost(int32, tag = "1")]
-    block_metadata_type: i32,
-    #[prost(int64, tag = "2")]
-    volume_capacity_bytes: i64,
-    #[prost(message, repeated, tag = "3")]
-    block_metadata: Vec<BlockMetadata>,
 }
 
 /// Sends the request, and reads the whole answer.
-pub(super) async fn call(channel: Channel, request: &Request) -> Result<Vec<BlockMetadata>, Status> {
+pub(super) async fn call(channel: Channel, request: &Request) -> Result<Vec<v1::BlockMetadata>, Status> {
     let (security_token, namespace) = (request.token.clone(), request.namespace.clone());
     match &request.base {
         None => {
             let snapshot_name = request.snapshot.clone();
-            let message =
-                AllocatedRequest { security_token, namespace, snapshot_name, ..AllocatedRequest::default() };
+            let message = AllocatedRequest { security_token, namespace, snapshot_name };
             stream(channel, ALLOCATED, message).await
         }
         Some(base) => {
@@ -87,7 +60,6 @@ pub(super) async fn call(channel: Channel, request: &Request) -> Result<Vec<Bloc
                 namespace,
                 base_snapshot_id: base.clone(),
                 target_snapshot_name: request.snapshot.clone(),
-                ..DeltaRequest::default()
             };
             stream(channel, DELTA, message).await
         }
@@ -98,13 +70,14 @@ async fn stream<M: prost::Message + 'static>(
     channel: Channel,
     method: &'static str,
     message: M,
-) -> Result<Vec<BlockMetadata>, Status> {
+) -> Result<Vec<v1::BlockMetadata>, Status> {
     let mut client = Grpc::new(channel);
     client
         .ready()
         .await
         .map_err(|error| Status::unavailable(csi_harness::text::message::error_chain(&error)))?;
-    let codec = ProstCodec::<M, Response>::default();
+    // Both calls have this answer.
+    let codec = ProstCodec::<M, v1::GetMetadataAllocatedResponse>::default();
     let path = PathAndQuery::from_static(method);
     let answer = client.server_streaming(tonic::Request::new(message), path, codec).await?;
     let mut parts = answer.into_inner();
