@@ -260,7 +260,7 @@ pub enum DriverVersion {
 /// Takes the driver's mount calls since the last time.
 pub type MountCalls = Box<dyn Fn() -> Vec<MountCall> + Send + Sync>;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     pub name: String,
     /// The node's topology in the driver: labels by key.

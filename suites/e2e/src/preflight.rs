@@ -17,9 +17,7 @@ use std::fmt;
 
 use csi_driver_definitions::DriverDefinition;
 
-pub use facts::{
-    Class, Facts, Known, Lease, Nodes, Plugin, Refusal, Registered, Right, Role, Sidecar, SidecarVersion,
-};
+pub use facts::{Class, Facts, Known, Lease, Nodes, Plugin, Refusal, Right, Role, Sidecar, SidecarVersion};
 pub use gather::{GatherError, gather};
 
 /// The severity of a finding.

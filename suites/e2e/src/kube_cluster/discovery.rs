@@ -32,7 +32,7 @@ pub struct Discovered {
 }
 
 /// A node with the driver.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverNode {
     /// The node as tests see it.
     pub node: Node,

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use csi_driver_definitions::CsiDriver;
 use csi_harness::protocol::capability::Capability;
 
+use crate::kube_cluster::discovery::DriverNode;
+
 /// A fact, or why it is unknown.
 pub type Known<T> = Result<T, String>;
 
@@ -48,21 +50,9 @@ pub struct Plugin {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
     /// The nodes on which kubelet knows the driver.
-    pub with: Vec<Registered>,
+    pub with: Vec<DriverNode>,
     /// The names of the other nodes.
     pub without: Vec<String>,
-}
-
-/// A node on which kubelet knows the driver.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Registered {
-    pub name: String,
-    /// The topology keys of the driver's registration.
-    pub topology_keys: Vec<String>,
-    /// The topology keys for which the node has a label.
-    pub labels: Vec<String>,
-    /// The volume limit of the node, if the driver reports one.
-    pub volume_limit: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use kube::api::{Api, ListParams, PostParams};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::facts::{Class, Nodes, Plugin, Registered, Right, Role};
+use super::facts::{Class, Nodes, Plugin, Right, Role};
 use super::{Facts, Known, Lease, Refusal, Sidecar, pods};
 use crate::cluster::Done;
 use crate::kube_cluster::api::{Server, bounded, text};
@@ -74,7 +74,7 @@ pub async fn gather(
             .and_then(|found| found.as_ref().map(csi_driver).transpose()),
         csi_drivers: known(server.list(ApiKind::CsiDriver, None, "").await)
             .map(|all| all.iter().map(name).collect()),
-        nodes: known(discovery::nodes(&server, driver).await).map(nodes),
+        nodes: known(discovery::nodes(&server, driver).await).map(|(with, without)| Nodes { with, without }),
         kinds: Ok(server.kinds.keys().map(|kind| kind.facts().kind).collect()),
         classes: classes(&server, loaded).await?,
         metadata_service: metadata_service(&server, driver).await,
@@ -103,16 +103,6 @@ fn name(object: &Value) -> String {
 
 fn csi_driver(object: &Value) -> Known<CsiDriver> {
     CsiDriver::deserialize(&object["spec"]).map_err(|error| error.to_string())
-}
-
-fn nodes((with, without): (Vec<discovery::DriverNode>, Vec<String>)) -> Nodes {
-    let registered = |found: discovery::DriverNode| Registered {
-        name: found.node.name,
-        topology_keys: found.topology_keys,
-        labels: found.node.topology.into_keys().collect(),
-        volume_limit: found.node.volume_limit,
-    };
-    Nodes { with: with.into_iter().map(registered).collect(), without }
 }
 
 /// Returns the classes that the definition takes from the cluster or from files.

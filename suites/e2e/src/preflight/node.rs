@@ -2,8 +2,8 @@
 
 use csi_driver_definitions::{Capability, DriverDefinition};
 
-use super::facts::Registered;
 use super::{Facts, Finding, Nodes, unknown};
+use crate::kube_cluster::discovery::DriverNode;
 
 /// Limits the shown names.
 const NAMES_MAX: usize = 10;
@@ -49,9 +49,9 @@ fn lacking(nodes: &Nodes) -> Option<Finding> {
 
 fn client_node(definition: &DriverDefinition, nodes: &Nodes) -> Option<Finding> {
     let name = &definition.client_node_name;
-    let is_known = name.is_empty() || nodes.with.iter().any(|node| node.name == *name);
+    let is_known = name.is_empty() || nodes.with.iter().any(|one| one.node.name == *name);
     (!is_known).then(|| {
-        let with: Vec<String> = nodes.with.iter().map(|node| node.name.clone()).collect();
+        let with: Vec<String> = nodes.with.iter().map(|one| one.node.name.clone()).collect();
         Finding::error(
             format!("the node of ClientNodeName, {name}, has no driver"),
             format!("{} of them have it", named(&with)),
@@ -64,16 +64,14 @@ fn topology(definition: &DriverDefinition, nodes: &Nodes) -> Vec<Finding> {
     if !definition.can(Capability::Topology) {
         return Vec::new();
     }
-    let lacks = |key: &&String, has: fn(&Registered) -> &Vec<String>| {
-        !nodes.with.iter().any(|node| has(node).contains(key))
-    };
+    let lacks = |has: &dyn Fn(&DriverNode) -> bool| !nodes.with.iter().any(has);
     let finding = |key: &String| {
-        if lacks(&key, |node| &node.topology_keys) {
-            let keys: Vec<String> = nodes.with.iter().flat_map(|node| node.topology_keys.clone()).collect();
+        if lacks(&|one| one.topology_keys.contains(key)) {
+            let keys: Vec<String> = nodes.with.iter().flat_map(|one| one.topology_keys.clone()).collect();
             let keys = if keys.is_empty() { "none".to_owned() } else { named(&keys) };
             let mend = "correct TopologyKeys in the definition, or what NodeGetInfo answers";
             Some((format!("kubelet has received {keys}"), mend))
-        } else if lacks(&key, |node| &node.labels) {
+        } else if lacks(&|one| one.node.topology.contains_key(key)) {
             Some((
                 "the driver has registered with it, and no Node has the label".to_owned(),
                 "do not remove the label; restart the driver's pod on the node to have it again",
@@ -88,7 +86,7 @@ fn topology(definition: &DriverDefinition, nodes: &Nodes) -> Vec<Finding> {
 
 fn limits(definition: &DriverDefinition, nodes: &Nodes) -> Option<Finding> {
     let missing = definition.can(Capability::VolumeLimits)
-        && !nodes.with.iter().any(|node| node.volume_limit.is_some_and(|limit| limit > 0));
+        && !nodes.with.iter().any(|one| one.node.volume_limit.is_some_and(|limit| limit > 0));
     missing.then(|| {
         Finding::error(
             "no node says how many volumes it takes",

@@ -7,6 +7,8 @@ use csi_harness::protocol::capability::Capability;
 
 use super::facts::*;
 use super::{Level, judge};
+use crate::cluster::Node;
+use crate::kube_cluster::discovery::DriverNode;
 
 const DRIVER: &str = "d.example";
 
@@ -43,11 +45,11 @@ fn sidecar(role: Role) -> Sidecar {
 
 /// Returns the facts of a deployment that keeps the promises.
 fn good() -> Facts {
-    let node = Registered {
-        name: "node-1".to_owned(),
+    let topology = [("d.example/zone".to_owned(), "a".to_owned())].into();
+    let node = DriverNode {
+        node: Node { name: "node-1".to_owned(), topology, volume_limit: Some(8) },
         topology_keys: vec!["d.example/zone".to_owned()],
-        labels: vec!["d.example/zone".to_owned()],
-        volume_limit: Some(8),
+        ..DriverNode::default()
     };
     let class = Class {
         place: "the StorageClass \"gold\"".to_owned(),
@@ -99,7 +101,7 @@ fn finds(level: &str, words: &[&str], spoil: impl FnOnce(&mut Facts)) {
     assert!(!line.contains('\n'), "{line}");
 }
 
-fn node(facts: &mut Facts) -> &mut Registered {
+fn node(facts: &mut Facts) -> &mut DriverNode {
     &mut facts.nodes.as_mut().unwrap().with[0]
 }
 
@@ -148,8 +150,8 @@ fn topology_and_limits_that_no_node_has() {
     finds("error", &["no node has the topology key d.example/zone", "kubelet has received none"], |facts| {
         node(facts).topology_keys.clear();
     });
-    finds("error", &["d.example/zone", "no Node has the label"], |facts| node(facts).labels.clear());
-    finds("error", &["how many volumes", "allocatable.count"], |facts| node(facts).volume_limit = None);
+    finds("error", &["d.example/zone", "no Node has the label"], |facts| node(facts).node.topology.clear());
+    finds("error", &["how many volumes", "allocatable.count"], |facts| node(facts).node.volume_limit = None);
 }
 
 #[test]
