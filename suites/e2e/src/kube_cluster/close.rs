@@ -24,12 +24,6 @@ const SOURCE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 /// Limits the named objects among those that remain.
 const NAMED_MAX: usize = 5;
 
-/// The place at which an object outside of namespaces names the one that it belongs to.
-const OWNERS: &[(ApiKind, &str)] = &[
-    (ApiKind::GroupSnapshotContent, "/spec/volumeGroupSnapshotRef/namespace"),
-    (ApiKind::SnapshotContent, "/spec/volumeSnapshotRef/namespace"),
-    (ApiKind::Volume, "/spec/claimRef/namespace"),
-];
 /// The kinds outside of namespaces of which a test creates objects; their names begin with that of its namespace.
 pub(super) const OUTSIDE: &[ApiKind] = &[
     ApiKind::GroupSnapshotContent,
@@ -128,8 +122,7 @@ impl Removal<'_> {
 
     /// Returns the objects outside of namespaces that belong to this one.
     async fn owned(&self, kind: ApiKind) -> Done<Vec<Value>> {
-        let owner =
-            OWNERS.iter().find(|(owned, _)| *owned == kind).map(|(_, owner)| *owner).unwrap_or_default();
+        let owner = kind.owner_at().unwrap_or_default();
         let mut objects = self.server.list(kind, None, "").await?;
         objects.retain(|object| text(object, owner) == self.namespace);
         Ok(objects)

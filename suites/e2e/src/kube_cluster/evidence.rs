@@ -12,12 +12,8 @@ const LINES_MAX: usize = 400;
 
 /// The objects that show the history of a volume. No Secret is among them.
 const SHOWN: &[ApiKind] = &[ApiKind::Pod, ApiKind::Claim, ApiKind::Snapshot, ApiKind::GroupSnapshot];
-/// The objects outside of namespaces, and the place at which each names its namespace.
-const SHOWN_OUTSIDE: &[(ApiKind, &str)] = &[
-    (ApiKind::Volume, "/spec/claimRef/namespace"),
-    (ApiKind::SnapshotContent, "/spec/volumeSnapshotRef/namespace"),
-    (ApiKind::GroupSnapshotContent, "/spec/volumeGroupSnapshotRef/namespace"),
-];
+/// The objects outside of namespaces.
+const SHOWN_OUTSIDE: &[ApiKind] = &[ApiKind::Volume, ApiKind::SnapshotContent, ApiKind::GroupSnapshotContent];
 
 /// Returns the lines. Parts that cannot be read are left out, because the failure itself matters more.
 pub(crate) async fn lines(server: &Server, namespace: &str) -> Vec<String> {
@@ -41,7 +37,8 @@ async fn involved(server: &Server, namespace: &str) -> Vec<Value> {
         let listed = server.list(*kind, Some(namespace), "").await.unwrap_or_default();
         found.extend(listed.into_iter().map(|object| named(*kind, object)));
     }
-    for (kind, owner) in SHOWN_OUTSIDE.iter().filter(|(kind, _)| server.has(*kind)) {
+    for kind in SHOWN_OUTSIDE.iter().filter(|kind| server.has(**kind)) {
+        let owner = kind.owner_at().unwrap_or_default();
         let listed: Done<Vec<Value>> = server.list(*kind, None, "").await;
         let ours = listed.unwrap_or_default().into_iter().filter(|one| text(one, owner) == namespace);
         found.extend(ours.map(|object| named(*kind, object)));

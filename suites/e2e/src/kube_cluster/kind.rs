@@ -106,6 +106,16 @@ impl ApiKind {
             || matches!(self, ApiKind::AttributesClass | ApiKind::MetadataService)
     }
 
+    /// Returns the place at which an object outside of namespaces names the one that it belongs to.
+    pub(crate) fn owner_at(self) -> Option<&'static str> {
+        match self {
+            ApiKind::Volume => Some("/spec/claimRef/namespace"),
+            ApiKind::SnapshotContent => Some("/spec/volumeSnapshotRef/namespace"),
+            ApiKind::GroupSnapshotContent => Some("/spec/volumeGroupSnapshotRef/namespace"),
+            _ => None,
+        }
+    }
+
     /// Returns the kind in a version of its API.
     pub(crate) fn resource(self, version: &str) -> ApiResource {
         let Facts { group, kind, resource, .. } = self.facts();

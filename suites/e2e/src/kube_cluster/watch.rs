@@ -91,11 +91,5 @@ async fn follow(api: Api<DynamicObject>, kind: ApiKind, namespace: String, chang
 
 /// Returns whether an object outside of namespaces belongs to this namespace.
 fn concerns(kind: ApiKind, object: &DynamicObject, namespace: &str) -> bool {
-    let owner = match kind {
-        ApiKind::Volume => "/spec/claimRef/namespace",
-        ApiKind::SnapshotContent => "/spec/volumeSnapshotRef/namespace",
-        ApiKind::GroupSnapshotContent => "/spec/volumeGroupSnapshotRef/namespace",
-        _ => return true,
-    };
-    text(&object.data, owner) == namespace
+    kind.owner_at().is_none_or(|owner| text(&object.data, owner) == namespace)
 }
