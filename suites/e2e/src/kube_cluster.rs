@@ -212,7 +212,7 @@ impl KubeCluster {
     /// Creates a class. It is outside of namespaces, so its name there is unique across tests and runs.
     async fn create_class(&self, kind: ApiKind, name: &str, class: &impl Serialize) -> Done {
         let mut manifest = json!(class);
-        manifest["metadata"] = self.marks.metadata(&self.names.of_class(name));
+        manifest["metadata"] = self.marks.metadata(&self.names.outside(name));
         self.create(kind, manifest).await
     }
 
@@ -234,7 +234,7 @@ impl KubeCluster {
 
     /// Reads the class of a snapshot from the cluster.
     async fn class(&self, kind: ApiKind, name: &str) -> Done<Value> {
-        let class = self.server().get(kind, None, &self.names.of_class(name)).await?;
+        let class = self.server().get(kind, None, &self.names.outside(name)).await?;
         class.ok_or_else(|| Stop::broken(format!("there is no {} {name}", kind.facts().kind)))
     }
 
@@ -409,7 +409,7 @@ impl Cluster for KubeCluster {
     }
 
     async fn delete_storage_class(&self, name: &str) -> Done {
-        self.server().delete(ApiKind::StorageClass, None, &self.names.of_class(name), None).await
+        self.server().delete(ApiKind::StorageClass, None, &self.names.outside(name), None).await
     }
 
     async fn create_snapshot_class(&self, class: &SnapshotClass) -> Done {
@@ -425,17 +425,17 @@ impl Cluster for KubeCluster {
     }
 
     async fn attributes_class_finalizers(&self, name: &str) -> Done<Option<Vec<String>>> {
-        let class = self.server().get(ApiKind::AttributesClass, None, &self.names.of_class(name)).await?;
+        let class = self.server().get(ApiKind::AttributesClass, None, &self.names.outside(name)).await?;
         Ok(class.map(|class| api::strings(&class, "/metadata/finalizers")))
     }
 
     async fn delete_attributes_class(&self, name: &str) -> Done {
-        self.server().delete(ApiKind::AttributesClass, None, &self.names.of_class(name), None).await
+        self.server().delete(ApiKind::AttributesClass, None, &self.names.outside(name), None).await
     }
 
     async fn capacities(&self, storage_class: &str) -> Done<Vec<Capacity>> {
         self.watches.begin(ApiKind::Capacity);
-        let class = self.names.of_class(storage_class);
+        let class = self.names.outside(storage_class);
         let mut found = self.server().list(ApiKind::Capacity, None, "").await?;
         found.retain(|object| text(object, "/storageClassName") == class);
         let capacity = |object: &Value| Capacity {
@@ -462,7 +462,7 @@ impl Cluster for KubeCluster {
     }
 
     async fn set_attributes_class(&self, claim: &str, class: &str) -> Done {
-        let patch = json!({ "spec": { "volumeAttributesClassName": self.names.of_class(class) } });
+        let patch = json!({ "spec": { "volumeAttributesClassName": self.names.outside(class) } });
         self.server().patch(ApiKind::Claim, self.namespace(), claim, patch).await
     }
 
@@ -546,7 +546,7 @@ impl Cluster for KubeCluster {
         let mut content = String::new();
         if let SnapshotOrigin::Handle(handle) = &spec.origin {
             let class = self.class(ApiKind::SnapshotClass, &spec.class).await?;
-            content = self.names.of_class(&spec.name);
+            content = self.names.outside(&spec.name);
             let metadata = self.marks.metadata(&content);
             let manifest = snapshots::content(&self.names, metadata, &class, spec, handle);
             self.create(ApiKind::SnapshotContent, manifest).await?;
@@ -598,7 +598,7 @@ impl Cluster for KubeCluster {
             return self.create(ApiKind::GroupSnapshot, manifest).await;
         };
         let class = self.class(ApiKind::GroupSnapshotClass, &spec.class).await?;
-        let content = self.names.of_class(&spec.name);
+        let content = self.names.outside(&spec.name);
         let metadata = self.marks.metadata(&content);
         let manifest = group_snapshots::content(&self.names, metadata, &class, spec, group, snapshots);
         self.create(ApiKind::GroupSnapshotContent, manifest).await?;
@@ -607,7 +607,7 @@ impl Cluster for KubeCluster {
         // No controller creates objects for existing snapshots: the importer of a group has to.
         for (number, handle) in snapshots.iter().enumerate() {
             let name = format!("{}-member-{number}", spec.name);
-            let content = self.names.of_class(&name);
+            let content = self.names.outside(&name);
             let metadata = self.marks.metadata(&content);
             let manifest = snapshots::content_without_class(&self.names, metadata, &class, &name, handle);
             self.create(ApiKind::SnapshotContent, manifest).await?;

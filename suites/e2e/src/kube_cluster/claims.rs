@@ -30,7 +30,7 @@ pub(crate) fn spec(names: &Names, spec: &PvcSpec) -> Value {
         // An empty name requests no class, while a missing name requests the default class of the cluster.
         "storageClassName": match spec.class.as_str() {
             "" => String::new(),
-            class => names.of_class(class),
+            class => names.outside(class),
         },
         "accessModes": spec.access_modes,
         "volumeMode": volume_mode(spec.mode),
@@ -47,7 +47,7 @@ pub(crate) fn spec(names: &Names, spec: &PvcSpec) -> Value {
         }
     }
     if let Some(class) = &spec.attributes_class {
-        manifest["volumeAttributesClassName"] = names.of_class(class).into();
+        manifest["volumeAttributesClassName"] = names.outside(class).into();
     }
     if let Some(volume) = &spec.volume {
         manifest["volumeName"] = names.of_volume(volume).into();
@@ -62,14 +62,14 @@ pub(crate) fn read(names: &Names, object: &Value) -> Pvc {
         "Lost" => PvcPhase::Lost,
         _ => PvcPhase::Pending,
     };
-    let volume = text_at(object, "/spec/volumeName").map(|name| names.volume(&name));
+    let volume = text_at(object, "/spec/volumeName").map(|name| names.inside(&name));
     Pvc {
         spec: read_spec(names, object),
         phase,
         volume: volume.filter(|_| phase != PvcPhase::Pending),
         capacity_bytes: bytes(object, "/status/capacity/storage"),
         attributes_class: text_at(object, "/status/currentVolumeAttributesClassName")
-            .map(|class| names.class(&class)),
+            .map(|class| names.inside(&class)),
         conditions: conditions(object),
         given_up: None,
     }
@@ -82,13 +82,14 @@ fn read_spec(names: &Names, object: &Value) -> PvcSpec {
     });
     PvcSpec {
         name: text(object, "/metadata/name").to_owned(),
-        class: names.class(text(object, "/spec/storageClassName")),
+        class: names.inside(text(object, "/spec/storageClassName")),
         access_modes: access_modes(object, "/spec/accessModes"),
         mode: read_volume_mode(object, "/spec/volumeMode"),
         request_bytes: bytes(object, "/spec/resources/requests/storage"),
         source,
-        attributes_class: text_at(object, "/spec/volumeAttributesClassName").map(|class| names.class(&class)),
-        volume: text_at(object, "/spec/volumeName").map(|name| names.volume(&name)),
+        attributes_class: text_at(object, "/spec/volumeAttributesClassName")
+            .map(|class| names.inside(&class)),
+        volume: text_at(object, "/spec/volumeName").map(|name| names.inside(&name)),
         labels: pairs(object, "/metadata/labels"),
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn manifest(names: &Names, spec: &GroupSnapshotSpec, content: &str) -
     };
     json!({
         "metadata": { "name": spec.name, "namespace": names.namespace },
-        "spec": { "volumeGroupSnapshotClassName": names.of_class(&spec.class), "source": source },
+        "spec": { "volumeGroupSnapshotClassName": names.outside(&spec.class), "source": source },
     })
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn content(
         "spec": {
             "driver": text(class, "/driver"),
             "deletionPolicy": text(class, "/deletionPolicy"),
-            "volumeGroupSnapshotClassName": names.of_class(&spec.class),
+            "volumeGroupSnapshotClassName": names.outside(&spec.class),
             "source": { "groupSnapshotHandles": handles },
             "volumeGroupSnapshotRef": { "namespace": names.namespace, "name": spec.name },
         },
@@ -99,7 +99,7 @@ pub(crate) fn read(
     GroupSnapshot {
         spec: GroupSnapshotSpec {
             name: text(object, "/metadata/name").to_owned(),
-            class: names.class(text(object, "/spec/volumeGroupSnapshotClassName")),
+            class: names.inside(text(object, "/spec/volumeGroupSnapshotClassName")),
             origin,
         },
         ready: object.pointer("/status/readyToUse").and_then(Value::as_bool).unwrap_or_default(),

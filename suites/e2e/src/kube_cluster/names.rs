@@ -20,23 +20,15 @@ impl Names {
         Names { namespace: namespace.to_owned(), volumes: Mutex::default() }
     }
 
-    fn outside(&self, name: &str) -> String {
+    /// Returns the cluster's name of an object outside of namespaces, such as a class.
+    pub(crate) fn outside(&self, name: &str) -> String {
         format!("{}-{name}", self.namespace)
     }
 
-    fn inside(&self, name: &str) -> String {
+    /// Returns the test's name of an object outside of namespaces.
+    pub(crate) fn inside(&self, name: &str) -> String {
         let own = name.strip_prefix(&self.namespace).and_then(|rest| rest.strip_prefix('-'));
         own.unwrap_or(name).to_owned()
-    }
-
-    /// Returns the cluster's name of a test's class.
-    pub(crate) fn of_class(&self, name: &str) -> String {
-        self.outside(name)
-    }
-
-    /// Returns the test's name of a cluster's class.
-    pub(crate) fn class(&self, name: &str) -> String {
-        self.inside(name)
     }
 
     /// Records that the test itself makes a PersistentVolume or a snapshot content; returns its name in the cluster.
@@ -56,11 +48,6 @@ impl Names {
     pub(crate) fn is_volume(&self, name: &str) -> bool {
         name.starts_with(PROVISIONED) || self.of_volume(name) != name
     }
-
-    /// Returns the test's name of a PersistentVolume.
-    pub(crate) fn volume(&self, name: &str) -> String {
-        self.inside(name)
-    }
 }
 
 #[cfg(test)]
@@ -70,13 +57,13 @@ mod tests {
     #[test]
     fn names_beside_the_namespace_are_of_no_other_test() {
         let names = Names::new("sanity-abc-1-0");
-        assert_eq!(names.of_class("class-0"), "sanity-abc-1-0-class-0");
-        assert_eq!(names.class("sanity-abc-1-0-class-0"), "class-0");
-        assert_eq!(names.class("standard"), "standard");
+        assert_eq!(names.outside("class-0"), "sanity-abc-1-0-class-0");
+        assert_eq!(names.inside("sanity-abc-1-0-class-0"), "class-0");
+        assert_eq!(names.inside("standard"), "standard");
         assert_eq!(names.of_volume("pvc-1"), "pvc-1");
         assert_eq!(names.by_hand("volume-2"), "sanity-abc-1-0-volume-2");
         assert_eq!(names.of_volume("volume-2"), "sanity-abc-1-0-volume-2");
-        assert_eq!(names.volume("sanity-abc-1-0-volume-2"), "volume-2");
+        assert_eq!(names.inside("sanity-abc-1-0-volume-2"), "volume-2");
         assert!(names.is_volume("pvc-1") && names.is_volume("volume-2"));
         assert!(!names.is_volume("claim-1"));
     }

@@ -15,7 +15,7 @@ pub(crate) fn manifest(names: &Names, spec: &SnapshotSpec, content: &str) -> Val
     };
     json!({
         "metadata": { "name": spec.name, "namespace": names.namespace },
-        "spec": { "volumeSnapshotClassName": names.of_class(&spec.class), "source": source },
+        "spec": { "volumeSnapshotClassName": names.outside(&spec.class), "source": source },
     })
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn content(
     handle: &str,
 ) -> Value {
     let mut content = content_without_class(names, metadata, class, &spec.name, handle);
-    content["spec"]["volumeSnapshotClassName"] = names.of_class(&spec.class).into();
+    content["spec"]["volumeSnapshotClassName"] = names.outside(&spec.class).into();
     content
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn read(names: &Names, object: &Value, content: Option<&Value>) -> Sn
     Snapshot {
         spec: SnapshotSpec {
             name: text(object, "/metadata/name").to_owned(),
-            class: names.class(text(object, "/spec/volumeSnapshotClassName")),
+            class: names.inside(text(object, "/spec/volumeSnapshotClassName")),
             origin,
         },
         ready: object.pointer("/status/readyToUse").and_then(Value::as_bool).unwrap_or_default(),

@@ -40,7 +40,7 @@ pub(crate) fn manifest(names: &Names, metadata: Value, driver: &str, volume: &Pe
         "csi": csi,
     });
     if !volume.class.is_empty() {
-        spec["storageClassName"] = names.of_class(&volume.class).into();
+        spec["storageClassName"] = names.outside(&volume.class).into();
     }
     if let Some(claim) = &volume.claim {
         spec["claimRef"] = json!({ "namespace": names.namespace, "name": claim });
@@ -67,11 +67,11 @@ pub(crate) fn read(names: &Names, object: &Value) -> PersistentVolume {
         Some((*of, SecretReference { namespace, name: text(reference, "/name").to_owned() }))
     };
     PersistentVolume {
-        name: names.volume(text(object, "/metadata/name")),
+        name: names.inside(text(object, "/metadata/name")),
         handle: text(csi, "/volumeHandle").to_owned(),
         capacity_bytes: bytes(object, "/spec/capacity/storage"),
         access_modes: access_modes(object, "/spec/accessModes"),
-        class: names.class(text(object, "/spec/storageClassName")),
+        class: names.inside(text(object, "/spec/storageClassName")),
         mode: read_volume_mode(object, "/spec/volumeMode"),
         fs_type: text(csi, "/fsType").to_owned(),
         attributes: pairs(csi, "/volumeAttributes"),
