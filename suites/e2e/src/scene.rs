@@ -32,7 +32,7 @@ pub(crate) use group_snapshots::CREATE_GROUP;
 pub(crate) use growth::Extent;
 pub(crate) use in_use::{InUse, end_all};
 pub(crate) use load::LOAD;
-pub(crate) use pods::{RunningPod, path_of};
+pub(crate) use pods::{Place, RunningPod, path_of};
 pub(crate) use volumes::Volume;
 pub(crate) use wait::{Seen, all};
 

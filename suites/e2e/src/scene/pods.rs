@@ -18,6 +18,23 @@ pub(crate) fn path_of(index: usize) -> String {
     format!("/mnt/volume{}", index + 1)
 }
 
+/// The node of a later pod.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    SameNode,
+    OtherNode,
+}
+
+impl Place {
+    /// Chooses the node of the pod. `node` is that of the earlier pod.
+    pub(crate) fn put(self, spec: &mut PodSpec, node: String) {
+        match self {
+            Place::SameNode => spec.node = Some(node),
+            Place::OtherNode => spec.not_on = vec![node],
+        }
+    }
+}
+
 impl Scene {
     /// Describes a pod with volumes at [`path_of`], as the common helper does. Its container waits for commands.
     pub(crate) fn pod(&self, volumes: &[&Volume]) -> PodSpec {

@@ -5,7 +5,7 @@ use csi_workload::beside::Action;
 
 use crate::cluster::{AccessMode, DataSource, Done, VolumeBindingMode, VolumeMode};
 use crate::pattern;
-use crate::scene::{Content, Scene, Volume, path_of};
+use crate::scene::{Content, Place, Scene, Volume, path_of};
 use crate::test;
 use crate::test::{LARGE_DATA_BYTES, Need, Suite};
 
@@ -176,13 +176,6 @@ const NOT_FS_MODE: Need = Need::Fits(
 const HAS_SNAPSHOTS: Need =
     Need::Fits(|pattern, _| pattern.snapshot.is_some(), "upstream takes no snapshots with this pattern");
 
-/// The node of a later pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    SameNode,
-    OtherNode,
-}
-
 /// The second pod of a node, or a pod of another one, that uses a volume.
 const SECOND_POD: Action = Action {
     name: "the use of the volume by a second pod",
@@ -221,10 +214,7 @@ async fn keep_data(scene: &Scene, volumes: &[Volume], place: Place) -> Done {
     first.delete().await?;
 
     let mut spec = scene.pod(&all);
-    match place {
-        Place::SameNode => spec.node = Some(node),
-        Place::OtherNode => spec.not_on = vec![node],
-    }
+    place.put(&mut spec, node);
     let second = scene.run(spec).await?;
     for (index, (volume, content)) in volumes.iter().zip(&contents).enumerate() {
         let (path, next) = (path_of(index), scene.content());
@@ -240,10 +230,7 @@ async fn share(scene: &Scene, volume: &Volume, place: Place) -> Done {
     let (path, block) = (path_of(0), volume.block);
     let first = scene.run(scene.pod(&[volume])).await?;
     let mut spec = scene.pod(&[volume]);
-    match place {
-        Place::SameNode => spec.node = Some(first.node.clone()),
-        Place::OtherNode => spec.not_on = vec![first.node.clone()],
-    }
+    place.put(&mut spec, first.node.clone());
     let user = first.start_workload(&path).await;
     let (second, _) = scene.beside(SECOND_POD, &[&user], scene.run(spec)).await?;
     let mut content = scene.content();

@@ -7,7 +7,7 @@ use csi_workload::rules::IN_USE_001;
 
 use crate::cluster::{Done, Feature};
 use crate::pattern;
-use crate::scene::{Scene, path_of};
+use crate::scene::{Place, Scene, path_of};
 use crate::test;
 use crate::test::{Need, Suite};
 
@@ -48,13 +48,6 @@ test! {
     }
 }
 
-/// The node of each next pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    SameNode,
-    OtherNode,
-}
-
 async fn keep_transactions(scene: &Scene, place: Place) -> Done {
     let effort = &scene.cx().config().effort;
     let (lives, begun) = (effort.scaled(LIVES), Instant::now());
@@ -63,10 +56,8 @@ async fn keep_transactions(scene: &Scene, place: Place) -> Done {
     let mut kills = 0;
     loop {
         let mut spec = scene.pod(&[&volume]);
-        match (place, node) {
-            (_, None) => {}
-            (Place::SameNode, node) => spec.node = node,
-            (Place::OtherNode, Some(node)) => spec.not_on = vec![node],
+        if let Some(node) = node {
+            place.put(&mut spec, node);
         }
         let pod = scene.run(spec).await?;
         let target = scene.cluster().local_path(&pod.name, &pod.container, &path_of(0)).await?;
