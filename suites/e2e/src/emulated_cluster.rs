@@ -632,8 +632,7 @@ impl Cluster for EmulatedCluster {
                 error: None,
                 given_up: None,
             };
-            let object =
-                SnapshotObject { snapshot, uid, deleting: false, group: None, progress: Default::default() };
+            let object = SnapshotObject { snapshot, uid, deleting: false, group: None, in_flight: false };
             insert(&mut objects.snapshots, "VolumeSnapshot", &spec.name, object)
         })
     }
@@ -666,8 +665,7 @@ impl Cluster for EmulatedCluster {
                 error: None,
                 given_up: None,
             };
-            let (handles, progress) = Default::default();
-            let object = GroupObject { group, uid, deleting: false, handles, progress };
+            let object = GroupObject { group, uid, deleting: false, handles: Vec::new(), in_flight: false };
             insert(&mut objects.group_snapshots, "VolumeGroupSnapshot", &spec.name, object)
         })
     }

@@ -93,7 +93,7 @@ fn is_used(objects: &Objects, claim: &str) -> bool {
     use crate::cluster::{DataSource, SnapshotOrigin};
     let by_pod = objects.pods_with_claim(claim).any(|pod| pod.node.is_some());
     let by_snapshot = objects.snapshots.values().any(|object| {
-        object.progress.in_flight
+        object.in_flight
             && matches!(&object.snapshot.spec.origin, SnapshotOrigin::Claim(name) if name == claim)
     });
     let by_copy = objects.claims.values().any(|object| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use csi_harness::prelude::Cx;
 use csi_proto::v1;
 
-use super::failure::{Caller, Failure};
+use super::failure::{Caller, Failure, Verdict};
 use super::parameters::{self, Tokens};
 use super::queue::{Work, work};
 use super::shared::{Shared, hex_sha256};
@@ -28,7 +28,7 @@ fn wanted(objects: &Objects) -> Vec<String> {
 async fn sync(shared: &Shared, name: &str) -> Work {
     let found = shared.store.look(|objects| {
         let object = objects.group_snapshots.get(name)?;
-        let over = object.deleting && !object.progress.in_flight;
+        let over = object.deleting && !object.in_flight;
         Some((object.group.spec.clone(), object.uid.clone(), over))
     });
     let Some((spec, uid, over)) = found else { return Work::Done };
@@ -108,9 +108,9 @@ async fn create(
         }
     };
     let cx = with_secret(shared, name, SecretUse::GroupSnapshotter)?;
-    shared.store.change(|objects| {
-        objects.group_snapshots.get_mut(name).map(|object| object.progress.in_flight = true)
-    });
+    shared
+        .store
+        .change(|objects| objects.group_snapshots.get_mut(name).map(|object| object.in_flight = true));
     ask_who(shared, &cx).await?;
     let request = v1::CreateVolumeGroupSnapshotRequest {
         name: format!("groupsnapshot-{uid}"),
@@ -154,7 +154,7 @@ async fn taken_note(
             objects.snapshots.insert(object.snapshot.spec.name.clone(), object);
         }
         let Some(object) = objects.group_snapshots.get_mut(name) else { return Work::Done };
-        object.progress = Default::default();
+        object.in_flight = false;
         object.handles = group.snapshots.iter().map(|member| member.snapshot_id.clone()).collect();
         object.group.error = None;
         object.group.handle = Some(group.group_snapshot_id.clone());
@@ -181,7 +181,7 @@ fn member_object(spec: &GroupSnapshotSpec, group: &str, uid: &str, member: &v1::
         uid: String::new(),
         deleting: false,
         group: Some(group.to_owned()),
-        progress: Default::default(),
+        in_flight: false,
     }
 }
 
@@ -222,7 +222,7 @@ fn failed(shared: &Shared, name: &str, reason: &str, failure: &Failure) -> Work 
     shared.store.change(|objects| {
         let Some(object) = objects.group_snapshots.get_mut(name) else { return Work::Done };
         object.group.error = Some(failure.to_string());
-        object.progress.fails(failure);
+        object.in_flight &= Caller::Snapshotter.judges(failure.code) == Verdict::Uncertain;
         object.group.given_up = why;
         Work::after(object.group.given_up.as_ref())
     })

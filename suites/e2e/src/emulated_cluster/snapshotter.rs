@@ -7,7 +7,7 @@ use csi_harness::prelude::{Capability, Cx};
 use csi_proto::v1;
 use tonic::Code;
 
-use super::failure::{Caller, Failure};
+use super::failure::{Caller, Failure, Verdict};
 use super::parameters::{self, Tokens};
 use super::queue::{Work, work};
 use super::shared::Shared;
@@ -47,7 +47,7 @@ enum Next {
 
 fn next(object: &SnapshotObject) -> Next {
     let snapshot = &object.snapshot;
-    if object.deleting && (!object.progress.in_flight || object.group.is_some()) {
+    if object.deleting && (!object.in_flight || object.group.is_some()) {
         // Members of a group are deleted with it, by one call for all.
         return match (&snapshot.handle, snapshot.deletion) {
             (Some(id), ReclaimPolicy::Delete) if object.group.is_none() => Next::Delete(id.clone()),
@@ -111,9 +111,7 @@ async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str
             parameters.insert(format!("csi.storage.k8s.io/{key}"), value);
         }
     }
-    shared
-        .store
-        .change(|objects| objects.snapshots.get_mut(name).map(|object| object.progress.in_flight = true));
+    shared.store.change(|objects| objects.snapshots.get_mut(name).map(|object| object.in_flight = true));
     let request = v1::CreateSnapshotRequest {
         source_volume_id,
         name: format!("snapshot-{uid}"),
@@ -124,7 +122,7 @@ async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str
     match take(shared, name, request).await {
         Ok(created) => shared.store.change(|objects| {
             let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
-            object.progress = Default::default();
+            object.in_flight = false;
             object.snapshot.error = None;
             // A known topology does not change.
             if object.snapshot.topology.is_empty() {
@@ -237,9 +235,9 @@ fn failed(shared: &Shared, name: &str, reason: &str, failure: &Failure) -> Work 
     shared.store.change(|objects| {
         let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
         object.snapshot.error = Some(failure.to_string());
-        object.progress.fails(failure);
+        object.in_flight &= Caller::Snapshotter.judges(failure.code) == Verdict::Uncertain;
         // The real sidecar would repeat the call forever for a deleted snapshot for which the driver has no space.
-        object.progress.in_flight &= !object.deleting || failure.code != Code::ResourceExhausted;
+        object.in_flight &= !object.deleting || failure.code != Code::ResourceExhausted;
         object.snapshot.given_up = why;
         Work::after(object.snapshot.given_up.as_ref())
     })

@@ -6,7 +6,7 @@ use csi_proto::lock::Mutex;
 use csi_proto::v1;
 use tokio::sync::watch;
 
-use super::failure::{Caller, Failure, Verdict};
+use super::failure::Failure;
 use crate::cluster::{
     AttributesClass, Event, GroupSnapshot, HealthCondition, HealthOf, Node, Pairs, PersistentVolume, Pod,
     Pvc, Snapshot, SnapshotClass, StorageClass,
@@ -103,12 +103,6 @@ pub(super) struct SnapshotObject {
     pub(super) deleting: bool,
     /// The group snapshot of the member.
     pub(super) group: Option<String>,
-    pub(super) progress: SnapshotProgress,
-}
-
-/// The progress of a snapshot or group snapshot.
-#[derive(Debug, Default)]
-pub(super) struct SnapshotProgress {
     /// True if a call to create it had no final answer.
     pub(super) in_flight: bool,
 }
@@ -120,7 +114,8 @@ pub(super) struct GroupObject {
     pub(super) deleting: bool,
     /// The snapshot_ids of its members.
     pub(super) handles: Vec<String>,
-    pub(super) progress: SnapshotProgress,
+    /// True if a call to create it had no final answer.
+    pub(super) in_flight: bool,
 }
 
 impl Default for Store {
@@ -272,13 +267,6 @@ impl PodObject {
         if !std::mem::replace(&mut self.deleting, true) {
             self.pod.given_up = None;
         }
-    }
-}
-
-impl SnapshotProgress {
-    /// Records a failure.
-    pub(super) fn fails(&mut self, failure: &Failure) {
-        self.in_flight &= Caller::Snapshotter.judges(failure.code) == Verdict::Uncertain;
     }
 }
 
