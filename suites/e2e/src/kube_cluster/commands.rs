@@ -53,26 +53,11 @@ pub struct NodeCommands {
     pub start: String,
 }
 
-impl NodeCommands {
-    /// Shuts a node down.
-    ///
-    /// # Errors
-    /// Broken if the command fails or takes too long.
-    pub(super) async fn shut_down(&self, node: &str) -> Done {
-        run(&self.shut_down, &format!("shuts node {node} down"), Some(node)).await
-    }
-
-    /// Starts a node.
-    ///
-    /// # Errors
-    /// Broken if the command fails or takes too long.
-    pub(super) async fn start(&self, node: &str) -> Done {
-        run(&self.start, &format!("starts node {node}"), Some(node)).await
-    }
-}
-
 /// Runs a command to its end. `does` says what it does.
-async fn run(command: &str, does: &str, node: Option<&str>) -> Done {
+///
+/// # Errors
+/// Broken if the command fails or takes too long.
+pub(super) async fn run(command: &str, does: &str, node: Option<&str>) -> Done {
     let broken = |why: String| Stop::broken(format!("`{command}`, which {does}, {why}"));
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).envs(node.map(|node| (NODE, node))).stdin(Stdio::null()).kill_on_drop(true);
@@ -104,12 +89,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_for_a_node_gets_its_name() {
-        let commands = NodeCommands {
-            shut_down: "test \"$NODE\" = 'the node'".to_owned(),
-            start: "echo no $NODE; false".to_owned(),
-        };
-        commands.shut_down("the node").await.unwrap();
-        let Err(Stop::Broken(why)) = commands.start("one").await else { panic!("not broken") };
+        run("test \"$NODE\" = 'the node'", "tests it", Some("the node")).await.unwrap();
+        let failed = run("echo no $NODE; false", "starts node one", Some("one")).await;
+        let Err(Stop::Broken(why)) = failed else { panic!("not broken") };
         assert!(why.contains("which starts node one, failed") && why.ends_with("no one"), "{why}");
     }
 }

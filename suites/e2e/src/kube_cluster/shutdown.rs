@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::KubeCluster;
 use super::api::{Server, items, text};
-use super::commands::NodeCommands;
+use super::commands::{NodeCommands, run};
 use super::discovery::is_ready;
 use super::kind::ApiKind;
 use crate::cluster::Done;
@@ -43,7 +43,7 @@ impl KubeCluster {
     pub(super) async fn shut_down(&self, node: &str) -> Done {
         let commands = commands(self.settings.node_commands.as_ref()).map_err(Stop::skip)?;
         self.nodes_down.lock().insert(node.to_owned());
-        commands.shut_down(node).await?;
+        run(&commands.shut_down, &format!("shuts node {node} down"), Some(node)).await?;
         self.noticed(node, false).await?;
         set_out_of_service(self.server(), node, true).await
     }
@@ -54,7 +54,7 @@ impl KubeCluster {
         if !self.nodes_down.lock().contains(node) {
             return Ok(());
         }
-        commands.start(node).await?;
+        run(&commands.start, &format!("starts node {node}"), Some(node)).await?;
         self.noticed(node, true).await?;
         set_out_of_service(self.server(), node, false).await?;
         self.nodes_down.lock().remove(node);
