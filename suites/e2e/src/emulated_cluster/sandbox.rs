@@ -149,7 +149,7 @@ impl Sandbox {
         let gone = || "the pod has ended".to_owned();
         let (answer, answered) = oneshot::channel();
         let number = {
-            let mut open = lock(&self.open);
+            let mut open = self.open.lock();
             if open.over {
                 return Err("the sandbox has ended; does it run as root?".to_owned());
             }
@@ -171,16 +171,12 @@ async fn listen(stdout: ChildStdout, open: Arc<Mutex<Open>>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let Ok(NumberedAnswer { number, answer }) = serde_json::from_str(&line) else { break };
-        if let Some(waiting) = lock(&open).waiting.remove(&number) {
+        if let Some(waiting) = open.lock().waiting.remove(&number) {
             // The caller may have gone away.
             let _ = waiting.send(answer);
         }
     }
-    let mut open = lock(&open);
+    let mut open = open.lock();
     open.over = true;
     open.waiting.clear();
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock()
 }
