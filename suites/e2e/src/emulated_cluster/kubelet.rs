@@ -9,7 +9,6 @@ pub(super) mod health;
 mod pod;
 mod reconstruction;
 mod republish;
-pub(super) mod selinux;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,7 @@ use csi_harness::prelude::{AccessType, Cx, Stop};
 use csi_proto::v1;
 
 use super::{Kubelet, NodeCapability, fs_group};
-use crate::cluster::{AccessMode, Pairs, PersistentVolume, Pod, SecretUse, VolumeMode};
+use crate::cluster::{AccessMode, Pairs, PersistentVolume, Pod, SeLinuxChangePolicy, SecretUse, VolumeMode};
 use crate::emulated_cluster::failure::{Caller, Failure, Verdict};
 use crate::emulated_cluster::shared::{Watched, capability, hex_sha256};
 use crate::emulated_cluster::store::Objects;
@@ -16,6 +16,9 @@ use crate::emulated_cluster::{NAMESPACE, access_mode};
 
 /// The file in which kubelet stores the data of a volume.
 pub(super) const DATA_FILE: &str = "vol_data.json";
+/// Kubelet takes the part of an SELinux context that a pod leaves open from the policy of its node. These are the values of most
+/// distributions.
+const USER_ROLE_TYPE: &str = "system_u:object_r:container_file_t";
 
 /// The state of a call that mounts something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,14 +89,6 @@ impl PodMount {
 
     pub(super) fn volume_name(&self) -> &str {
         &self.volume.name
-    }
-
-    pub(super) fn access_modes(&self) -> &[AccessMode] {
-        &self.volume.access_modes
-    }
-
-    pub(super) fn is_inline(&self) -> bool {
-        self.inline
     }
 
     pub(super) fn read_only(&self) -> bool {
@@ -237,6 +232,18 @@ impl Kubelet {
             mount.mount_flags.push(mount_option(&context));
         }
         Ok(capability)
+    }
+
+    /// Returns the context with which the driver has to mount a volume for a pod, if its CSIDriver has `seLinuxMount`. Without one, the
+    /// volume is relabelled file by file when containers start, which no driver sees.
+    fn selinux_context(&self, pod: &Pod, mount: &PodMount) -> Option<String> {
+        let is_relabelled = pod.spec.selinux_policy == Some(SeLinuxChangePolicy::Recursive);
+        let has_option = mount.access() == AccessType::Mount && !mount.inline;
+        let has_mode = self.shared.settings.version.labels_every_access_mode()
+            || mount.volume.access_modes == [AccessMode::ReadWriteOncePod];
+        let is_wanted = self.shared.csi_driver.se_linux_mount && self.shared.labels_volumes() && has_mode;
+        let level = pod.spec.selinux_level.as_ref()?;
+        (is_wanted && has_option && !is_relabelled).then(|| format!("{USER_ROLE_TYPE}:{level}"))
     }
 
     /// Returns what kubelet writes beside a volume about its SELinux context.
