@@ -17,7 +17,6 @@ use csi_harness::checks::shard::Shard;
 use csi_harness::config::{Config, PathLayout};
 use csi_suite_e2e::cluster::Say;
 use csi_suite_e2e::definition::{Definition, label_of};
-use csi_suite_e2e::direct;
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings, machine_has_selinux};
 use csi_suite_e2e::plan::{self, ClusterProvider, Instance};
 use csi_suite_e2e::promise::{self, Unused};
@@ -110,7 +109,7 @@ fn suites(tests: Suite, args: &E2eArgs) -> Vec<Suite> {
 /// Fills in the parameters of the first definition's classes. Those of several definitions may not fit together.
 fn fill(config: &mut Config, definitions: &[Arc<Definition>]) -> Result<(), Error> {
     let Some(first) = definitions.first() else { return Ok(()) };
-    direct::fill(config, first).map_err(|problem| {
+    first.fill(config).map_err(|problem| {
         Error::Settings(format!("--driver-definition {}: {problem}", first.path.display()))
     })
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use csi_driver_definitions::{
     AttributesClass, ClassError, DriverDefinition, Loaded, SnapshotClass, StorageClass,
 };
+use csi_harness::config::Config;
 
+use crate::emulated_cluster::parameters::{GROUP_SNAPSHOTS, SNAPSHOTS, of_class, of_storage_class};
 use crate::pattern::slug;
 
 /// A definition with its classes.
@@ -83,6 +85,36 @@ impl Definition {
     /// Returns the node of pods that name none, if the definition sets it.
     pub fn client_node(&self) -> Option<&str> {
         Some(self.driver.client_node_name.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// Adds the values of the classes, as the sidecars pass them on, where the configuration of a run without Kubernetes has none.
+    ///
+    /// # Errors
+    /// Fails if a sidecar would reject a class.
+    pub fn fill(&self, config: &mut Config) -> Result<(), String> {
+        if let Some(class) = &self.storage {
+            let read = of_storage_class(&class.parameters)?;
+            fill_in(&mut config.parameters, read.parameters);
+            fill_in(&mut config.fs_type, read.fs_type.unwrap_or_default());
+            fill_in(&mut config.mount_flags, class.mount_options.clone());
+        }
+        if let Some(class) = &self.snapshot {
+            fill_in(&mut config.snapshot_parameters, of_class(&class.parameters, SNAPSHOTS)?.parameters);
+        }
+        if let Some(class) = &self.group_snapshot {
+            let read = of_class(&class.parameters, GROUP_SNAPSHOTS)?;
+            fill_in(&mut config.group_snapshot_parameters, read.parameters);
+        }
+        if let Some(class) = &self.attributes {
+            fill_in(&mut config.mutable_parameters, class.parameters.clone());
+        }
+        Ok(())
+    }
+}
+
+fn fill_in<T: Default + PartialEq>(value: &mut T, defined: T) {
+    if *value == T::default() {
+        *value = defined;
     }
 }
 

@@ -7,7 +7,6 @@
 
 pub mod cluster;
 pub mod definition;
-pub mod direct;
 pub mod emulated_cluster;
 pub mod kube_cluster;
 pub mod pattern;
