@@ -9,6 +9,7 @@ use csi_harness::prelude::*;
 use csi_harness::resources::contents::Stamp;
 use csi_harness::resources::workload::{self, WriteLocation, play};
 use csi_harness::spec::verdict::ReproductionStep;
+use csi_nemesis::fault::Fault;
 use csi_nemesis::step::Step;
 use csi_ops::operation::{Operation, Request, Response};
 use csi_ops::volume::TrackedVolume;
@@ -129,10 +130,10 @@ impl Life {
     }
 
     /// Notes the fault that the last call has met.
-    pub(crate) fn met(&mut self, described: &str) {
+    pub(crate) fn met(&mut self, fault: &Fault, described: &str) {
         self.has_failed = true;
         self.lines.push(format!("  fault: {described}"));
-        let broken = ReproductionStep::by_hand(format!("while the next call is made: {described}"));
+        let broken = ReproductionStep::by_hand(format!("while the next call is made: {described} ({fault})"));
         self.steps.insert(self.steps.len().saturating_sub(1), broken);
     }
 

@@ -543,7 +543,7 @@ impl<'a> Trial<'a> {
             injected.heal().await?;
             return Ok(Broke::Unmet { is_done: matches!(asked, Some(Answer::Ok(()))) });
         }
-        life.met(&self.injector.describe(fault));
+        life.met(fault, &self.injector.describe(fault));
         let judged = self.judge(life, asked.as_ref()).await;
         let healed = injected.heal().await;
         // Also where something is wrong: the next trial would take the mounts of the other volume for new ones.
@@ -594,7 +594,7 @@ impl<'a> Trial<'a> {
                 "the power is back; no mount is left, and the driver is started"
             }
             FaultEffects { kills: true, .. } => "the driver is started again",
-            _ => "it is healed",
+            _ => "the fault is over",
         }
     }
 
