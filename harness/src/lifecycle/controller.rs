@@ -1,6 +1,7 @@
 use csi_proto::{Call as _, v1};
 
 use crate::client::retry::PendingCall;
+use crate::config::Pairs;
 use crate::lifecycle::cx::Cx;
 use crate::resources::resource::Resource;
 use crate::spec::verdict::Stop;
@@ -24,7 +25,7 @@ impl Cx {
     }
 
     /// mutable_parameters belong into CreateVolume only for drivers that can modify volumes.
-    fn create_mutable_parameters(&self) -> crate::config::Pairs {
+    fn create_mutable_parameters(&self) -> Pairs {
         use crate::protocol::capability::Capability::ModifyVolume;
         if self.target().capabilities().has(ModifyVolume) {
             self.config().mutable_parameters.clone()
@@ -72,6 +73,16 @@ impl Cx {
     /// Broken if the driver refuses: a check of CreateVolume itself reports that.
     pub async fn new_volume(&self) -> Result<v1::Volume, Stop> {
         self.create_volume(self.create_volume_request()).setup("a volume").await
+    }
+
+    /// A ValidateVolumeCapabilities request that asks if a volume can be used as this run uses it.
+    pub fn validate_request(&self, id: &str, context: &Pairs) -> v1::ValidateVolumeCapabilitiesRequest {
+        v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: id.to_owned(),
+            volume_context: context.clone(),
+            volume_capabilities: vec![self.capability()],
+            ..Default::default()
+        }
     }
 
     /// Sends DeleteVolume.

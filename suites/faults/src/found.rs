@@ -51,13 +51,7 @@ pub(crate) async fn is_known(cx: &Cx, id: &str, context: &Pairs, after: &str) ->
             gone("ListVolumes does not have it".to_owned())
         };
     }
-    let validate = v1::ValidateVolumeCapabilitiesRequest {
-        volume_id: id.to_owned(),
-        volume_context: context.clone(),
-        volume_capabilities: vec![cx.capability()],
-        ..Default::default()
-    };
-    match cx.call(validate).await.answer() {
+    match cx.call(cx.validate_request(id, context)).await.answer() {
         Answer::Refused(refused) if refused.code == Code::NotFound => gone(refused.to_string()),
         _ => Ok(()),
     }

@@ -144,12 +144,8 @@ impl Neighbour {
     /// Checks that calls are answered that need nothing of what is broken now. Returns a violation if they are not. If
     /// the driver is cut off from what it needs, only Probe is such a call.
     pub(crate) async fn is_served(&self, is_cut_off: bool) -> Option<Violation> {
-        let validate = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: self.volume.volume.id.clone(),
-            volume_context: self.volume.volume.context.clone(),
-            volume_capabilities: vec![self.cx.capability()],
-            ..Default::default()
-        };
+        let volume = &self.volume.volume;
+        let validate = self.cx.validate_request(&volume.id, &volume.context);
         let asked = async {
             let probed = self.cx.call(v1::ProbeRequest {}).once().await;
             if is_cut_off {

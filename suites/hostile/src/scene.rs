@@ -151,15 +151,7 @@ impl Scene {
             ));
         }
         if cx.target().serves(Service::Controller) {
-            all.push(Request::of(
-                cx,
-                v1::ValidateVolumeCapabilitiesRequest {
-                    volume_id: id(),
-                    volume_context: self.volume.context.clone(),
-                    volume_capabilities: vec![cx.capability()],
-                    ..Default::default()
-                },
-            ));
+            all.push(Request::of(cx, cx.validate_request(&self.volume.id, &self.volume.context)));
             all.push(Request::of(cx, v1::ControllerGetCapabilitiesRequest {}));
         }
         if has(ListVolumes) {

@@ -110,10 +110,8 @@ pub(crate) async fn unsupported_access(cx: &Cx, volume: &NodeVolume) -> CheckRes
     let other = cx.access().other();
     let capability = cx.capability_for(other, Mode::SingleNodeWriter);
     let request = v1::ValidateVolumeCapabilitiesRequest {
-        volume_id: volume.id.clone(),
-        volume_context: volume.context.clone(),
         volume_capabilities: vec![capability.clone()],
-        ..Default::default()
+        ..cx.validate_request(&volume.id, &volume.context)
     };
     let verdict =
         cx.call(request).await.or_skip("whether the volume has the other access type is not known")?;

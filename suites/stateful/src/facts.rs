@@ -192,12 +192,7 @@ impl Facts {
         if !cx.target().serves(Service::Controller) {
             return Ok(());
         }
-        let request = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: volume.id.clone(),
-            volume_context: volume.context.clone(),
-            volume_capabilities: vec![cx.capability()],
-            ..Default::default()
-        };
+        let request = cx.validate_request(&volume.id, &volume.context);
         let about = format!("ValidateVolumeCapabilities of volume {}", volume.id);
         self.add_answer(&about, cx.call(request).await)
     }

@@ -67,12 +67,7 @@ async fn made_until(cx: &Cx, is_over: &AtomicBool) -> Vec<v1::Volume> {
 async fn are_known(cx: &Cx, made: &[v1::Volume]) -> CheckResult {
     let mut lost = Vec::new();
     for volume in made {
-        let request = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: volume.volume_id.clone(),
-            volume_context: volume.volume_context.clone(),
-            volume_capabilities: vec![cx.capability()],
-            ..Default::default()
-        };
+        let request = cx.validate_request(&volume.volume_id, &volume.volume_context);
         if cx.call(request).await.any_answer()?.is_err_and(|refused| refused.code == Code::NotFound) {
             lost.push(volume.volume_id.as_str());
         }

@@ -70,11 +70,7 @@ pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<St
 
 /// Returns whether the driver finds the volume by its id.
 async fn is_known(cx: &Cx, volume_id: &str) -> CheckResult<bool> {
-    let request = v1::ValidateVolumeCapabilitiesRequest {
-        volume_id: volume_id.to_owned(),
-        volume_capabilities: vec![cx.capability()],
-        ..Default::default()
-    };
+    let request = cx.validate_request(volume_id, &Default::default());
     let answer = cx.call(request).await.any_answer()?;
     Ok(!answer.is_err_and(|refused| refused.code == Code::NotFound))
 }

@@ -218,12 +218,7 @@ impl Stage {
         if !self.cx.target().serves(csi_proto::Service::Controller) {
             return Ok(None);
         }
-        let request = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: self.witness.id.clone(),
-            volume_context: self.witness.context.clone(),
-            volume_capabilities: vec![self.cx.capability()],
-            ..Default::default()
-        };
+        let request = self.cx.validate_request(&self.witness.id, &self.witness.context);
         let reply = self.cx.call(request).await;
         Ok(match reply.answer() {
             Answer::Refused(refused) if refused.code == Code::NotFound => Some(Trouble::Gone(format!(

@@ -158,11 +158,8 @@ pub(super) fn validate_request(cx: &Cx, volume: &NodeVolume) -> v1::ValidateVolu
     // The parameters of pre-provisioned volumes are unknown.
     let created = cx.target().capabilities().has(Capability::CreateDeleteVolume);
     v1::ValidateVolumeCapabilitiesRequest {
-        volume_id: volume.id.clone(),
-        volume_context: volume.context.clone(),
-        volume_capabilities: vec![cx.capability()],
         parameters: if created { cx.config().parameters.clone() } else { Default::default() },
-        ..Default::default()
+        ..cx.validate_request(&volume.id, &volume.context)
     }
 }
 

@@ -50,11 +50,8 @@ async fn ask_what_is_confirmed(cx: &Cx) -> CheckResult {
     }
     let volume = cx.new_volume().await?;
     let request = v1::ValidateVolumeCapabilitiesRequest {
-        volume_id: volume.volume_id,
-        volume_context: volume.volume_context,
-        volume_capabilities: vec![cx.capability()],
         parameters: cx.config().parameters.clone(),
-        ..Default::default()
+        ..cx.validate_request(&volume.volume_id, &volume.volume_context)
     };
     heard(cx.call(request).await)
 }

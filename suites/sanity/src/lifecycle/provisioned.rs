@@ -26,12 +26,7 @@ check! {
 async fn forth_and_back(cx: &Cx) -> CheckResult {
     let volume = cx.provisioned_volume().await?;
     if cx.target().capabilities().has(Capability::ControllerService) {
-        let request = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: volume.id.clone(),
-            volume_context: volume.context.clone(),
-            volume_capabilities: vec![cx.capability()],
-            ..Default::default()
-        };
+        let request = cx.validate_request(&volume.id, &volume.context);
         cx.call(request).await.must("answer for a volume provisioned outside CSI")?;
     }
     let mut walk = Walk::new(cx, 1, volume);

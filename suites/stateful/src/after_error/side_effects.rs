@@ -196,10 +196,8 @@ impl Deleted {
             return Ok(None);
         }
         let deleted = Deleted(v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: volume.volume_id,
-            volume_context: volume.volume_context,
             volume_capabilities: right.volume_capabilities.clone(),
-            ..Default::default()
+            ..cx.validate_request(&volume.volume_id, &volume.volume_context)
         });
         Ok((!deleted.is_there(cx).await?).then_some(deleted))
     }

@@ -151,13 +151,7 @@ async fn copy(cx: &Cx, volume: &NodeVolume, source: Source) -> CheckResult<NodeV
 
 /// A copy stays usable, whatever happened to its source.
 async fn usable(cx: &Cx, copy: &NodeVolume, deleted: &str) -> CheckResult {
-    let request = v1::ValidateVolumeCapabilitiesRequest {
-        volume_id: copy.id.clone(),
-        volume_context: copy.context.clone(),
-        volume_capabilities: vec![cx.capability()],
-        ..Default::default()
-    };
-    match cx.call(request).await.any_answer()? {
+    match cx.call(cx.validate_request(&copy.id, &copy.context)).await.any_answer()? {
         Err(refused) if refused.code == Code::NotFound => {
             Err(Violation::new(format!("a copy is gone after the deletion of {deleted} was requested"))
                 .expected("the copy, as it was")

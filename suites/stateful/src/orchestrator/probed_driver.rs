@@ -145,10 +145,8 @@ async fn usages(cx: &Cx, request: &v1::CreateVolumeRequest, first: Usage) -> Che
     let reply = cx.create_volume(request).await;
     if let Answer::Ok(volume) = reply.answer() {
         let validate = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: volume.volume_id.clone(),
-            volume_context: volume.volume_context.clone(),
             volume_capabilities: vec![capability],
-            ..Default::default()
+            ..cx.validate_request(&volume.volume_id, &volume.volume_context)
         };
         let validated = cx.call(validate).await;
         if matches!(validated.answer(), Answer::Ok(said) if said.confirmed.is_some()) {
@@ -206,12 +204,7 @@ async fn settle(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<Durat
 
 /// Returns a value if neither calls nor lists know the volume.
 async fn is_gone(cx: &Cx, volume: &v1::Volume) -> CheckResult<Option<()>> {
-    let validate = v1::ValidateVolumeCapabilitiesRequest {
-        volume_id: volume.volume_id.clone(),
-        volume_context: volume.volume_context.clone(),
-        volume_capabilities: vec![cx.capability()],
-        ..Default::default()
-    };
+    let validate = cx.validate_request(&volume.volume_id, &volume.volume_context);
     let reply = cx.call(validate).await;
     let is_unknown = matches!(reply.answer(), Answer::Refused(no) if no.code == Code::NotFound);
     let lists = cx.target().capabilities().has(Capability::ListVolumes);

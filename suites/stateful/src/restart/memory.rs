@@ -91,12 +91,7 @@ impl Story {
 
 /// Returns true if calls or lists know the volume, or if it cannot be asked for.
 async fn is_known(cx: &Cx, volume: &v1::Volume, story: &mut Story) -> CheckResult<bool> {
-    let validate = v1::ValidateVolumeCapabilitiesRequest {
-        volume_id: volume.volume_id.clone(),
-        volume_context: volume.volume_context.clone(),
-        volume_capabilities: vec![cx.capability()],
-        ..Default::default()
-    };
+    let validate = cx.validate_request(&volume.volume_id, &volume.volume_context);
     let validated = cx.call(validate).await.any_answer()?;
     let answered = validated.as_ref().err().map_or_else(|| "OK".to_owned(), Refused::to_string);
     story.add(format!("ValidateVolumeCapabilities of {:?}", volume.volume_id), answered);
