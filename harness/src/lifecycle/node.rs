@@ -272,6 +272,24 @@ impl Cx {
         }
     }
 
+    /// A NodeGetVolumeStats request for a volume at a path, with everything that an orchestrator sends.
+    pub fn stats_request(&self, staged: &Staged, volume_path: &str) -> v1::NodeGetVolumeStatsRequest {
+        v1::NodeGetVolumeStatsRequest {
+            volume_id: staged.attached.volume.id.clone(),
+            volume_path: volume_path.to_owned(),
+            staging_target_path: staged.staging_path.clone(),
+        }
+    }
+
+    /// A NodeGetVolumeHealth request for a volume with both paths, as kubelet sends it.
+    pub fn health_request(&self, staged: &Staged, publish_path: &str) -> v1::NodeGetVolumeHealthRequest {
+        v1::NodeGetVolumeHealthRequest {
+            volume_id: staged.attached.volume.id.clone(),
+            volume_publish_path: publish_path.to_owned(),
+            staging_target_path: staged.staging_path.clone(),
+        }
+    }
+
     /// Sends NodePublishVolume. The volume is unpublished after the check.
     pub fn node_publish(
         &self,

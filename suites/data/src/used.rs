@@ -187,11 +187,7 @@ impl Used {
 
     /// The request for statistics of the volume.
     pub(crate) fn stats_request(&self) -> v1::NodeGetVolumeStatsRequest {
-        v1::NodeGetVolumeStatsRequest {
-            volume_id: self.volume.volume.id.clone(),
-            volume_path: self.path.to_string_lossy().into_owned(),
-            staging_target_path: self.volume.staging_path.clone(),
-        }
+        self.cx.stats_request(&self.volume.published().staged, &self.volume.target_path)
     }
 
     /// Fills this much of its file system with a file.

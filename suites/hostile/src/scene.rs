@@ -284,24 +284,10 @@ impl Scene {
             ));
         }
         if has(GetVolumeStats) || has(NodeVolumeCondition) {
-            all.push(Request::of(
-                cx,
-                v1::NodeGetVolumeStatsRequest {
-                    volume_id: id(),
-                    volume_path: published.target_path.clone(),
-                    staging_target_path: staged.staging_path.clone(),
-                },
-            ));
+            all.push(Request::of(cx, cx.stats_request(staged, &published.target_path)));
         }
         if has(NodeGetVolumeHealth) {
-            all.push(Request::of(
-                cx,
-                v1::NodeGetVolumeHealthRequest {
-                    volume_id: id(),
-                    volume_publish_path: published.target_path.clone(),
-                    staging_target_path: staged.staging_path.clone(),
-                },
-            ));
+            all.push(Request::of(cx, cx.health_request(staged, &published.target_path)));
         }
         if has(GetStorageHealth) {
             all.push(Request::of(cx, v1::NodeGetStorageHealthRequest::default()));

@@ -40,7 +40,7 @@ struct Report {
 async fn ask(cx: &Cx, user: &InUse, except: &[Rpc]) -> CheckResult<Vec<Report>> {
     let is_asked = |rpc| !except.contains(&rpc);
     let has = |capability| cx.target().capabilities().has(capability);
-    let (volume_id, volume) = (user.id().to_owned(), user.volume());
+    let Published { staged, target_path } = user.volume().published();
     let mut reports = Vec::new();
     let mut add = |rpc, problem: Result<Option<String>, Refused>| {
         let is_rejection = problem.is_err();
@@ -48,29 +48,19 @@ async fn ask(cx: &Cx, user: &InUse, except: &[Rpc]) -> CheckResult<Vec<Report>> 
         reports.push(Report { rpc, problem, is_rejection });
     };
     if has(Capability::NodeVolumeCondition) && is_asked(v1::NodeGetVolumeStatsRequest::RPC) {
-        let request = v1::NodeGetVolumeStatsRequest {
-            volume_id: volume_id.clone(),
-            volume_path: volume.target_path.clone(),
-            staging_target_path: volume.staging_path.clone(),
-        };
-        let answer = cx.call(request).await.any_answer()?;
+        let answer = cx.call(cx.stats_request(&staged, &target_path)).await.any_answer()?;
         add(v1::NodeGetVolumeStatsRequest::RPC, answer.map(|stats| problem_of(stats.volume_condition)));
     }
     let is_in_get_volume = has(Capability::VolumeCondition) && has(Capability::GetVolume);
     if is_in_get_volume && is_asked(v1::ControllerGetVolumeRequest::RPC) {
-        let request = v1::ControllerGetVolumeRequest { volume_id: volume_id.clone() };
+        let request = v1::ControllerGetVolumeRequest { volume_id: user.id().to_owned() };
         let answer = cx.call(request).await.any_answer()?;
         let condition =
             |found: v1::ControllerGetVolumeResponse| found.status.unwrap_or_default().volume_condition;
         add(v1::ControllerGetVolumeRequest::RPC, answer.map(|found| problem_of(condition(found))));
     }
     if has(Capability::NodeGetVolumeHealth) && is_asked(v1::NodeGetVolumeHealthRequest::RPC) {
-        let request = v1::NodeGetVolumeHealthRequest {
-            volume_id,
-            volume_publish_path: volume.target_path.clone(),
-            staging_target_path: volume.staging_path.clone(),
-        };
-        let answer = cx.call(request).await.any_answer()?;
+        let answer = cx.call(cx.health_request(&staged, &target_path)).await.any_answer()?;
         let first = |found: v1::NodeGetVolumeHealthResponse| {
             let problems = found.volume_health.unwrap_or_default().health_statuses;
             problems.into_iter().next().map(|problem| problem.message)

@@ -32,11 +32,8 @@ check! {
     }
     async |cx| {
         let user = InUse::begin(cx).await?;
-        let request = v1::NodeGetVolumeStatsRequest {
-            volume_id: user.id().to_owned(),
-            volume_path: user.volume().target_path.clone(),
-            staging_target_path: user.volume().staging_path.clone(),
-        };
+        let Published { staged, target_path } = user.volume().published();
+        let request = cx.stats_request(&staged, &target_path);
         let asked = async {
             let mut ticks = tokio::time::interval(STATISTICS_EVERY);
             for _ in 0..STATISTICS_COUNT {

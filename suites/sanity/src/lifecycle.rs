@@ -48,11 +48,8 @@ impl<'a> Walk<'a> {
             // The next pod has another path.
             Operation::NodeUnpublishVolume => self.volume.target_path.clear(),
             Operation::NodePublishVolume if cx.target().capabilities().has(Capability::GetVolumeStats) => {
-                let request = v1::NodeGetVolumeStatsRequest {
-                    volume_id: self.volume.volume.id.clone(),
-                    volume_path: self.volume.target_path.clone(),
-                    staging_target_path: self.volume.staging_path.clone(),
-                };
+                let Published { staged, target_path } = self.volume.published();
+                let request = cx.stats_request(&staged, &target_path);
                 cx.call(request).await.must("answer for the published volume")?;
             }
             _ => {}

@@ -95,11 +95,7 @@ impl Facts {
         let Published { staged, target_path } = published;
         let volume = &staged.attached.volume.id;
         if cx.target().capabilities().has(Capability::GetVolumeStats) {
-            let request = v1::NodeGetVolumeStatsRequest {
-                volume_id: volume.clone(),
-                volume_path: target_path.clone(),
-                staging_target_path: staged.staging_path.clone(),
-            };
+            let request = cx.stats_request(staged, target_path);
             let about = format!("NodeGetVolumeStats of volume {volume} at {target_path}");
             facts.add_answer(&about, cx.call(request).await)?;
         }

@@ -458,11 +458,8 @@ impl Load {
         {
             return Ok(());
         }
-        let request = v1::NodeGetVolumeStatsRequest {
-            volume_id: held.volume.volume.id.clone(),
-            volume_path: held.volume.target_path.clone(),
-            staging_target_path: held.volume.staging_path.clone(),
-        };
+        let Published { staged, target_path } = held.volume.published();
+        let request = caller.cx.stats_request(&staged, &target_path);
         let blames = (!held.is_doubtful).then_some(held.volume.volume.id.as_str());
         let rpc = v1::NodeGetVolumeStatsRequest::RPC;
         let answer = self.send(caller, rpc, blames, || caller.cx.call(request.clone())).await;

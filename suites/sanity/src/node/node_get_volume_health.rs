@@ -5,15 +5,6 @@ use csi_harness::prelude::*;
 use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, published, published_at_path_of};
 use crate::volume_health::{is_about, is_well, problems};
 
-/// Returns the request for a volume with both paths, as kubelet sends it.
-fn request(staged: &Staged, volume_publish_path: &str) -> v1::NodeGetVolumeHealthRequest {
-    v1::NodeGetVolumeHealthRequest {
-        volume_id: staged.attached.volume.id.clone(),
-        volume_publish_path: volume_publish_path.to_owned(),
-        staging_target_path: staged.staging_path.clone(),
-    }
-}
-
 fn of(volume_id: &str) -> v1::NodeGetVolumeHealthRequest {
     v1::NodeGetVolumeHealthRequest { volume_id: volume_id.to_owned(), ..Default::default() }
 }
@@ -59,7 +50,7 @@ check! {
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
         let id = &staged.attached.volume.id;
-        let both = request(&staged, &target_path);
+        let both = cx.health_request(&staged, &target_path);
         let publish_alone = v1::NodeGetVolumeHealthRequest { staging_target_path: String::new(), ..both.clone() };
         let staging_alone = v1::NodeGetVolumeHealthRequest { volume_publish_path: String::new(), ..both.clone() };
         for (request, form, rule) in [
@@ -91,7 +82,7 @@ check! {
     }
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
-        let response = cx.call(request(&staged, &target_path)).setup("the health of a volume").await?;
+        let response = cx.call(cx.health_request(&staged, &target_path)).setup("the health of a volume").await?;
         let problems = problems(&response.volume_health.unwrap_or_default().health_statuses);
         is_well(cx, &problems, &req::NODE_HEALTH_012, "a volume that was published just now")
     }
@@ -116,7 +107,7 @@ check! {
             return Err(Stop::skip("the driver stages a volume with a file system that does not exist"));
         }
         let failed = Staged { attached, staging_path };
-        let reply = cx.call(request(&failed, "")).await;
+        let reply = cx.call(cx.health_request(&failed, "")).await;
         if reply.code()? != Code::NotFound {
             reply.must("answer for a volume whose staging has failed")?;
         }
@@ -164,7 +155,7 @@ check! {
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
         remove_mount(cx, &target_path).await?;
-        let reply = cx.call(request(&staged, &target_path)).await;
+        let reply = cx.call(cx.health_request(&staged, &target_path)).await;
         if let Ok(response) = reply.any_answer()? {
             let problems = problems(&response.volume_health.unwrap_or_default().health_statuses);
             ensure!(
@@ -216,7 +207,7 @@ check! {
 
 async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     let Published { staged, target_path } = published_at_path_of(cx, bytes).await?;
-    let reply = cx.call(request(&staged, &target_path)).await;
+    let reply = cx.call(cx.health_request(&staged, &target_path)).await;
     reply.must(&format!("take a volume_publish_path of {bytes} bytes"))?;
     Ok(())
 }

@@ -10,19 +10,10 @@ use super::{gone, published};
 
 const STATS: Need = any_of(&[Capability::GetVolumeStats, Capability::NodeVolumeCondition]);
 
-/// Returns the request for a volume at a path, with everything that an orchestrator sends.
-fn request(staged: &Staged, volume_path: &str) -> v1::NodeGetVolumeStatsRequest {
-    v1::NodeGetVolumeStatsRequest {
-        volume_id: staged.attached.volume.id.clone(),
-        volume_path: volume_path.to_owned(),
-        staging_target_path: staged.staging_path.clone(),
-    }
-}
-
 /// Returns the answer for a published volume.
 async fn stats(cx: &Cx) -> CheckResult<v1::NodeGetVolumeStatsResponse> {
     let Published { staged, target_path } = published(cx).await?;
-    cx.call(request(&staged, &target_path)).setup("statistics of a published volume").await
+    cx.call(cx.stats_request(&staged, &target_path)).setup("statistics of a published volume").await
 }
 
 check! {
@@ -39,7 +30,7 @@ check! {
     }
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
-        cx.call(request(&staged, &target_path)).await.must("answer for a volume at its target path")?;
+        cx.call(cx.stats_request(&staged, &target_path)).await.must("answer for a volume at its target path")?;
         Ok(())
     }
 }

@@ -204,13 +204,9 @@ fn copy_request(cx: &Cx, source: Option<&Source>) -> v1::CreateVolumeRequest {
 
 /// Looks at a published volume as kubelet does, several times, since each call takes little.
 async fn statistics(cx: &Cx, volume: &TrackedVolume) -> CheckResult {
+    let request = cx.stats_request(&volume.published().staged, &volume.target_path);
     for _ in 0..LOOKS_AT_VOLUME {
-        let request = v1::NodeGetVolumeStatsRequest {
-            volume_id: volume.volume.id.clone(),
-            volume_path: volume.target_path.clone(),
-            staging_target_path: volume.staging_path.clone(),
-        };
-        require_answer(cx.call(request).once().await)?;
+        require_answer(cx.call(request.clone()).once().await)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use super::{STATS, gone, published, request};
+use super::{STATS, gone, published};
 
 check! {
     /// The error must distinguish a mistake of the caller from a volume that was deleted.
@@ -17,7 +17,7 @@ check! {
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
         let request =
-            v1::NodeGetVolumeStatsRequest { volume_id: String::new(), ..request(&staged, &target_path) };
+            v1::NodeGetVolumeStatsRequest { volume_id: String::new(), ..cx.stats_request(&staged, &target_path) };
         cx.call(request).await.must_be_refused("without volume_id", missing_field())?;
         Ok(())
     }
@@ -35,7 +35,7 @@ check! {
     }
     async |cx| {
         let staged = published(cx).await?.staged;
-        let reply = cx.call(request(&staged, "")).await;
+        let reply = cx.call(cx.stats_request(&staged, "")).await;
         reply.must_be_refused("without volume_path", missing_field())?;
         Ok(())
     }
@@ -57,7 +57,7 @@ check! {
         if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
             refusal = refusal.or(Code::InvalidArgument, "the id is made up");
         }
-        let reply = cx.call(request(&staged, &cx.target_path().await?)).await;
+        let reply = cx.call(cx.stats_request(&staged, &cx.target_path().await?)).await;
         reply.must_be_refused("of a volume that does not exist", refusal)?;
         Ok(())
     }
@@ -75,7 +75,7 @@ check! {
     }
     async |cx| {
         let staged = published(cx).await?.staged;
-        let reply = cx.call(request(&staged, &cx.target_path().await?)).await;
+        let reply = cx.call(cx.stats_request(&staged, &cx.target_path().await?)).await;
         reply.must_be_refused("at a path that does not exist", refused_with(Code::NotFound))?;
         Ok(())
     }
@@ -93,7 +93,7 @@ check! {
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
         cx.node_unpublish(&staged.attached.volume.id, &target_path).setup("an unpublished volume").await?;
-        let reply = cx.call(request(&staged, &target_path)).await;
+        let reply = cx.call(cx.stats_request(&staged, &target_path)).await;
         reply.must_be_refused("at a path that was unpublished", refused_with(Code::NotFound))?;
         Ok(())
     }

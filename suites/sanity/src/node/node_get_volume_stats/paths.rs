@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use super::{published, request};
+use super::published;
 use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, published_at_path_of, staged, staged_at_path_of};
 
 check! {
@@ -16,7 +16,7 @@ check! {
     }
     async |cx| {
         let staged = staged(cx).await?;
-        let reply = cx.call(request(&staged, &staged.staging_path)).await;
+        let reply = cx.call(cx.stats_request(&staged, &staged.staging_path)).await;
         reply.must("answer for a volume at its staging path")?;
         Ok(())
     }
@@ -33,7 +33,7 @@ check! {
     }
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
-        let with = request(&staged, &target_path);
+        let with = cx.stats_request(&staged, &target_path);
         cx.call(with.clone()).setup("statistics of a published volume").await?;
         let without = v1::NodeGetVolumeStatsRequest { staging_target_path: String::new(), ..with };
         cx.call(without).await.must("work without staging_target_path, which is optional")?;
@@ -43,14 +43,14 @@ check! {
 
 async fn takes_volume_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     let Published { staged, target_path } = published_at_path_of(cx, bytes).await?;
-    let reply = cx.call(request(&staged, &target_path)).await;
+    let reply = cx.call(cx.stats_request(&staged, &target_path)).await;
     reply.must(&format!("take a volume_path of {bytes} bytes"))?;
     Ok(())
 }
 
 async fn takes_staging_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     let Published { staged, target_path } = cx.published(staged_at_path_of(cx, bytes).await?).await?;
-    let reply = cx.call(request(&staged, &target_path)).await;
+    let reply = cx.call(cx.stats_request(&staged, &target_path)).await;
     reply.must(&format!("take a staging_target_path of {bytes} bytes"))?;
     Ok(())
 }
