@@ -43,6 +43,18 @@ impl Cx {
         })
     }
 
+    /// A GetVolumeGroupSnapshot request for a group with all its members.
+    pub fn get_group_snapshot_request(
+        &self,
+        group: &v1::VolumeGroupSnapshot,
+    ) -> v1::GetVolumeGroupSnapshotRequest {
+        v1::GetVolumeGroupSnapshotRequest {
+            group_snapshot_id: group.group_snapshot_id.clone(),
+            snapshot_ids: group.snapshots.iter().map(|member| member.snapshot_id.clone()).collect(),
+            ..Default::default()
+        }
+    }
+
     /// Sends DeleteVolumeGroupSnapshot for a group with all its members.
     pub fn delete_group_snapshot(
         &self,

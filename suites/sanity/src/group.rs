@@ -58,15 +58,6 @@ pub(crate) fn member_ids(group: &v1::VolumeGroupSnapshot) -> BTreeSet<&str> {
     group.snapshots.iter().map(|member| member.snapshot_id.as_str()).collect()
 }
 
-/// Returns the request for the current state of a group snapshot.
-pub(crate) fn get_request(group: &v1::VolumeGroupSnapshot) -> v1::GetVolumeGroupSnapshotRequest {
-    v1::GetVolumeGroupSnapshotRequest {
-        group_snapshot_id: group.group_snapshot_id.clone(),
-        snapshot_ids: group.snapshots.iter().map(|member| member.snapshot_id.clone()).collect(),
-        ..Default::default()
-    }
-}
-
 pub(crate) const CHECKS: &[&[&Check]] = &[
     group_controller_get_capabilities::CHECKS,
     create_volume_group_snapshot::CHECKS,

@@ -228,11 +228,7 @@ impl Facts {
     }
 
     async fn of_group(&mut self, cx: &Cx, group: &v1::VolumeGroupSnapshot) -> CheckResult {
-        let request = v1::GetVolumeGroupSnapshotRequest {
-            group_snapshot_id: group.group_snapshot_id.clone(),
-            snapshot_ids: group.snapshots.iter().map(|member| member.snapshot_id.clone()).collect(),
-            ..Default::default()
-        };
+        let request = cx.get_group_snapshot_request(group);
         let found = response(cx.call(request).await)?.and_then(|found| found.group_snapshot);
         let Some(found) = found else { return Ok(()) };
         let about = format!("group snapshot {}", found.group_snapshot_id);

@@ -3,7 +3,7 @@
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
 
-use super::{deleted_group, get_request, member_ids, new_group, ready_group, restore};
+use super::{deleted_group, member_ids, new_group, ready_group, restore};
 use crate::controller::common::succeeds_or_malformed;
 
 check! {
@@ -20,7 +20,7 @@ check! {
         let group = new_group(cx).await?;
         cx.delete_group_snapshot(&group).await.must("delete a group snapshot")?;
         let gone = cx.eventually(Settles::SnapshotGone, || async {
-            Ok(cx.call(get_request(&group)).await.any_answer()?.err())
+            Ok(cx.call(cx.get_group_snapshot_request(&group)).await.any_answer()?.err())
         });
         ensure!(
             gone.await?.is_some(),

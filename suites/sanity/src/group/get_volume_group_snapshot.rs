@@ -3,7 +3,7 @@
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
 
-use super::{deleted_group, get_request, member_ids, new_group};
+use super::{deleted_group, member_ids, new_group};
 
 check! {
     /// The snapshotter waits for ready_to_use with it.
@@ -22,7 +22,7 @@ check! {
     }
     async |cx| {
         let made = new_group(cx).await?;
-        let answer = cx.call(get_request(&made)).await.must("return a group snapshot that exists")?;
+        let answer = cx.call(cx.get_group_snapshot_request(&made)).await.must("return a group snapshot that exists")?;
         let got = answer.group_snapshot.unwrap_or_default();
         ensure!(
             got.group_snapshot_id == made.group_snapshot_id,
@@ -54,7 +54,7 @@ check! {
     async |cx| {
         let group = deleted_group(cx).await?;
         let refused = cx.eventually(Settles::SnapshotGone, || async {
-            let reply = cx.call(get_request(&group)).await;
+            let reply = cx.call(cx.get_group_snapshot_request(&group)).await;
             Ok((reply.code()? != Code::Ok).then_some(reply))
         });
         let Some(reply) = refused.await? else {
@@ -124,7 +124,10 @@ async fn get_naming(
     what: &str,
     refusal: Refusal,
 ) -> CheckResult {
-    let request = v1::GetVolumeGroupSnapshotRequest { snapshot_ids: members.to_vec(), ..get_request(group) };
+    let request = v1::GetVolumeGroupSnapshotRequest {
+        snapshot_ids: members.to_vec(),
+        ..cx.get_group_snapshot_request(group)
+    };
     let reply = cx.call(request).await;
     reply.should_be_refused(what, refusal)
 }

@@ -70,12 +70,7 @@ impl Orchestrator {
     }
 
     async fn get_group(&self, group: Id) -> Made {
-        let whole = self.members(group);
-        let request = v1::GetVolumeGroupSnapshotRequest {
-            group_snapshot_id: whole.group_snapshot_id,
-            snapshot_ids: whole.snapshots.into_iter().map(|member| member.snapshot_id).collect(),
-            ..Default::default()
-        };
+        let request = self.cx.get_group_snapshot_request(&self.members(group));
         let read = |memory: &mut Memory, response: &v1::GetVolumeGroupSnapshotResponse| {
             let found = response.group_snapshot.clone().unwrap_or_default();
             let id = memory.ids.find(&[ObjectKind::Group], &found.group_snapshot_id);
