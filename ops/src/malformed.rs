@@ -73,7 +73,7 @@ rows! {
         "without volume_capabilities" must => |_, _, request| request.volume_capabilities.clear();
         "without access mode" must => |cx, _, request| request.volume_capabilities = vec![without_mode(cx)];
         "with a file system that does not exist" may =>
-            |cx, _, request| request.volume_capabilities = vec![with_unknown_fs_type(cx)];
+            |cx, _, request| request.volume_capabilities = vec![unknown_fs_type(cx)];
         "with limit_bytes below required_bytes" must =>
             |cx, _, request| request.capacity_range = Some(limit_below(cx.volume_size_bytes()));
         "with a size that no storage has" may =>
@@ -138,7 +138,7 @@ rows! {
         "without volume_capability" must => |_, _, request| request.volume_capability = None;
         "without access mode" must => |cx, _, request| request.volume_capability = Some(without_mode(cx));
         "with a file system that does not exist" may =>
-            |cx, _, request| request.volume_capability = Some(with_unknown_fs_type(cx));
+            |cx, _, request| request.volume_capability = Some(unknown_fs_type(cx));
         "with an access type that it was not made for" may =>
             |cx, _, request| request.volume_capability = Some(other_access(cx));
         "without staging_target_path" must => |_, _, request| request.staging_target_path.clear();
@@ -204,7 +204,8 @@ fn without_mode(cx: &Cx) -> v1::VolumeCapability {
     v1::VolumeCapability { access_mode: None, ..cx.capability() }
 }
 
-fn with_unknown_fs_type(cx: &Cx) -> v1::VolumeCapability {
+/// Mount access with a file system that does not exist.
+pub fn unknown_fs_type(cx: &Cx) -> v1::VolumeCapability {
     use v1::volume_capability::{AccessType as Access, MountVolume};
     let mount = MountVolume { fs_type: "csi-sanity-no-such-fs".to_owned(), ..Default::default() };
     v1::VolumeCapability {

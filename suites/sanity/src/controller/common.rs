@@ -4,6 +4,7 @@ use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
 use csi_harness::text::wire::moment;
 use csi_ops::lifecycle::Lifecycle;
+use csi_ops::malformed::unknown_fs_type;
 use csi_ops::volume::TrackedVolume;
 
 use crate::moment::same_moment;
@@ -111,14 +112,6 @@ pub(super) async fn publish_as_said(
         used.record(as_said(said, request.send(cx).await)?);
     }
     Ok(())
-}
-
-/// Returns mount access with a file system that does not exist.
-pub(crate) fn unknown_fs_type(cx: &Cx) -> v1::VolumeCapability {
-    use v1::volume_capability::{AccessType as Kind, MountVolume};
-    let mount = MountVolume { fs_type: "csi-sanity-no-such-fs".to_owned(), ..Default::default() };
-    let capability = cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter);
-    v1::VolumeCapability { access_type: Some(Kind::Mount(mount)), ..capability }
 }
 
 /// Returns a capability that CreateVolume rejects as invalid, if one of the candidates is.

@@ -1,11 +1,10 @@
 //! ValidateVolumeCapabilities returns whether a volume can be used in a way.
 
 use csi_harness::prelude::*;
+use csi_ops::malformed::unknown_fs_type;
 use v1::validate_volume_capabilities_response::Confirmed;
 
-use super::common::{
-    must_become_unknown, publish_as_said, unknown_fs_type, unknown_id, unknown_volume, validate_request,
-};
+use super::common::{must_become_unknown, publish_as_said, unknown_id, unknown_volume, validate_request};
 
 /// Every mode of the protocol.
 const MODES: [Mode; 7] = [

@@ -102,7 +102,7 @@ check! {
         let attached = attached(cx).await?;
         let staging_path = cx.staging_path().await?;
         let mut stage = cx.stage_request(&attached, &staging_path);
-        stage.volume_capability = Some(crate::controller::common::unknown_fs_type(cx));
+        stage.volume_capability = Some(csi_ops::malformed::unknown_fs_type(cx));
         if cx.node_stage(stage).await.any_answer()?.is_ok() {
             return Err(Stop::skip("the driver stages a volume with a file system that does not exist"));
         }

@@ -1,8 +1,9 @@
 //! Checks the access modes of one node, old and new, and that a volume can be used in its modes.
 
 use csi_harness::prelude::*;
+use csi_ops::malformed::unknown_fs_type;
 
-use super::super::common::{publish_as_said, unknown_fs_type};
+use super::super::common::publish_as_said;
 
 /// Sends CreateVolume for a volume of one access mode.
 fn create_with_mode(cx: &Cx, mode: Mode) -> PendingCall<'_, v1::Volume> {

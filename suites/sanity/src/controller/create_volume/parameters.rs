@@ -1,8 +1,7 @@
 //! Sends parameters, mutable_parameters and volume_capabilities that are not all supported.
 
 use csi_harness::prelude::*;
-
-use super::super::common::unknown_fs_type;
+use csi_ops::malformed::unknown_fs_type;
 
 /// A key that no driver knows.
 const UNKNOWN_KEY: &str = "csi-sanity-no-such-parameter";
