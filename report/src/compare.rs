@@ -21,7 +21,7 @@ const SLOWER_FACTOR: f64 = 2.0;
 const ENTRIES_MAX: usize = 200;
 
 /// The differences between two runs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Comparison {
     /// The driver of the earlier run.
     pub old: Side,
@@ -59,7 +59,7 @@ pub struct Comparison {
 }
 
 /// One of the two runs.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Side {
     /// The driver and its version.
     pub driver: String,
@@ -103,19 +103,9 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
         old: side(old),
         new: side(new),
         cautions: cautions(old, new),
-        fixed: Vec::new(),
-        tried_less: Vec::new(),
-        new_failures: Vec::new(),
-        still_failing: Vec::new(),
-        newly_not_judged: Vec::new(),
-        newly_skipped: Vec::new(),
-        gone: Vec::new(),
-        not_asked: 0,
-        flaky: Vec::new(),
-        newly_warned: Vec::new(),
         new_trouble: new_trouble(old, new),
         slower: slower(old, new, slower_than.unwrap_or(SLOWER_FACTOR)),
-        is_worse: false,
+        ..Comparison::default()
     };
     let mut left: BTreeMap<&str, &Check> =
         old.checks.iter().map(|check| (check.id.as_str(), check)).collect();

@@ -127,7 +127,7 @@ pub struct StepEntry {
 }
 
 /// Name and version of a program.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// The name.
     pub name: String,

@@ -25,7 +25,7 @@ pub(crate) const SCHEMAS_BEFORE: [&str; 2] = ["csi-sanity/report/v1", "csi-sanit
 pub const SPECIFICATION: &str = "1.12";
 
 /// A whole run. Fields may be added; none is removed or renamed, or changes its meaning, as long as `schema` is the same.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// The form of the report: `csi-sanity/report/v3`.
     pub schema: String,
@@ -197,34 +197,15 @@ impl Journal {
             schema: SCHEMA.to_owned(),
             tool: Tool { name: "csi-sanity".to_owned(), version: order.version.to_owned() },
             specification: SPECIFICATION.to_owned(),
-            specification_by: String::new(),
             started: utc(order.started),
             command: order.command,
             selection: order.selection,
-            target: TargetEntry::default(),
-            seed: 0,
-            duration_ms: 0,
             shard: order.shard,
-            shards: Vec::new(),
-            profile: Profile::default(),
-            by_profile: Vec::new(),
-            joined: Vec::new(),
             settings: order.settings,
             driver_image: order.driver_image,
             machine: order.machine,
-            verdict: Verdict::default(),
-            conclusion: Conclusion::default(),
-            interrupted: false,
-            summary: Counts::default(),
-            checks: Vec::new(),
-            statement: Vec::new(),
-            areas: Vec::new(),
-            leaks: Vec::new(),
-            left_behind: Vec::new(),
-            crashes: Vec::new(),
-            rpcs: Vec::new(),
-            remarks: Vec::new(),
             untested: order.untested,
+            ..Run::default()
         };
         Journal { run, areas: Areas::default(), statement: Statement::default() }
     }

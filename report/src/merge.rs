@@ -11,7 +11,6 @@ use csi_harness::spec::faults::asks_for_several;
 use csi_harness::spec::requirements::req;
 
 use crate::areas::Areas;
-use crate::conclusion::Conclusion;
 use crate::entry::{CheckEntry, PartEntry, RpcEntry, SameFaultEntry, Selection, ShardEntry, Tool};
 use crate::journal::{Run, SCHEMA, SPECIFICATION};
 use crate::statement::Statement;
@@ -393,16 +392,12 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
         target: runs.first().map(|run| run.target.clone()).unwrap_or_default(),
         seed: runs.first().map_or(0, |run| run.seed),
         duration_ms: runs.iter().map(|run| run.duration_ms).max().unwrap_or_default(),
-        shard: None,
         shards: runs.iter().filter_map(|run| part(run)).collect(),
         profile,
-        by_profile: Vec::new(),
-        joined: Vec::new(),
         settings: distinct(runs.iter().flat_map(|run| run.settings.clone())),
         driver_image: runs.iter().find_map(|run| run.driver_image.clone()),
         machine: runs.first().and_then(|run| run.machine.clone()),
         verdict: if halted(Verdict::Interrupted) { Verdict::Interrupted } else { Verdict::default() },
-        conclusion: Conclusion::default(),
         interrupted: runs.iter().any(|run| run.interrupted),
         summary: summary.counts,
         checks: checks.into_values().collect(),
@@ -411,7 +406,6 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
         leaks: leaks(&runs),
         left_behind: runs.iter().flat_map(|run| run.left_behind.clone()).collect(),
         crashes: runs.iter().flat_map(|run| run.crashes.clone()).collect(),
-        rpcs: Vec::new(),
         remarks: distinct(runs.iter().flat_map(|run| run.remarks.clone())),
         untested: runs
             .iter()
@@ -419,6 +413,7 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
             .max_by_key(|untested| untested.len())
             .cloned()
             .unwrap_or_default(),
+        ..Run::default()
     };
     run.selection.is_whole = (whole.is_whole)(&run.selection);
     run.rpcs = rpcs(parts.iter_mut().flat_map(|(_, run)| std::mem::take(&mut run.rpcs)));
