@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use csi_report::{Badge, Stored};
+use csi_report::{Badge, Run};
 
 use crate::args::{BadgeArgs, BadgeFormat};
 use crate::error::Error;
@@ -10,7 +10,7 @@ use crate::exit::Exit;
 
 /// Prints the badge.
 pub(crate) fn badge(args: &BadgeArgs) -> Result<Exit, Error> {
-    let badge = Badge::of(&Stored::load(&args.report)?);
+    let badge = Badge::of(&Run::load(&args.report)?);
     let text = match args.format {
         BadgeFormat::Svg => badge.svg(),
         BadgeFormat::Json => badge.json(),

@@ -6,7 +6,7 @@ use std::path::Path;
 use csi_harness::checks::known::{Entry, KnownFailing};
 use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::shortened;
-use csi_report::{Destination, Stored};
+use csi_report::{Destination, Run};
 
 use crate::args::BaselineArgs;
 use crate::error::Error;
@@ -18,7 +18,7 @@ const HEADING: &str = "# Checks that are known to fail: `pattern  # reason` on e
 
 /// Writes the list.
 pub(crate) fn baseline(args: &BaselineArgs) -> Result<Exit, Error> {
-    let run = Stored::load(&args.report)?;
+    let run = Run::load(&args.report)?;
     if run.shard.is_some() {
         let problem = "is the report of one shard, but a list is for the whole run: merge the reports of all shards with `csi-sanity merge` first";
         return Err(Error::Settings(format!("{}: {problem}", args.report.display())));
@@ -52,7 +52,7 @@ struct List {
 }
 
 /// The lines of the earlier list that still apply, in their order, followed by a line for each failed check that no line covers.
-fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
+fn list(run: &Run, old: Option<(&KnownFailing, &str)>) -> List {
     let mut lines = Vec::new();
     let mut notes = Vec::new();
     let mut listed: Vec<&str> = Vec::new();
@@ -144,12 +144,13 @@ mod tests {
 
     use super::*;
 
-    fn run(checks: &[(&str, &str, &str)]) -> Stored {
+    fn run(checks: &[(&str, &str, &str)]) -> Run {
         let checks: Vec<_> = checks
             .iter()
             .map(|(id, outcome, message)| json!({"id": id, "outcome": outcome, "message": message}))
             .collect();
         serde_json::from_value(json!({
+            "schema": csi_report::SCHEMA,
             "tool": {"version": "0"}, "specification": "1.12",
             "selection": {"suites": ["sanity"], "terms": [], "is_whole": false},
             "target": {"name": "d", "vendor_version": "1"}, "verdict": "deviates", "interrupted": false,

@@ -13,7 +13,7 @@ use csi_harness::driver::DriverLog;
 use csi_harness::results::stored;
 use csi_harness::text::encoding::hex;
 use csi_harness::text::message::error_chain;
-use csi_report::{Destination, Format, Run, Stored};
+use csi_report::{Destination, Format, Run};
 use csi_suite_e2e::definition::Definition;
 use flate2::Compression;
 use flate2::bufread::GzDecoder;
@@ -270,8 +270,8 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<Exit, Error> {
         differences.iter().try_for_each(|difference| writeln!(out, "  {difference}"))?;
         return Ok(Exit::Broken);
     }
-    let report = Stored::parse(&format!("{} in {}", REPORT, args.bundle.display()), &report)?;
-    writeln!(out, "{} {}", plain(&report.driver()), plain(&report.conclude().words))?;
+    let report = Run::parse(&format!("{} in {}", REPORT, args.bundle.display()), &report)?;
+    writeln!(out, "{} {}", plain(&report.target.driver()), plain(&report.conclude_briefly().words))?;
     for Program { path, sha256 } in &manifest.programs {
         writeln!(out, "driver   {} with the SHA-256 {}", plain(path), plain(sha256))?;
     }

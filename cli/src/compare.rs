@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use csi_report::{Comparison, Destination, Format, Stored, compare_each, history_page};
+use csi_report::{Comparison, Destination, Format, Run, compare_each, history_page};
 use csi_suite_load::compare::Comparison as LoadComparison;
 use csi_suite_load::report::Report as LoadReport;
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, Error> {
         return Err(Error::Flag { flag: "--threshold", problem });
     }
     let page = args.report.as_ref().map(page).transpose()?;
-    let runs: Vec<Stored> = args.reports.iter().map(|path| Stored::load(path)).collect::<Result<_, _>>()?;
+    let runs: Vec<Run> = args.reports.iter().map(|path| Run::load(path)).collect::<Result<_, _>>()?;
     let comparisons = compare_each(&runs, args.slower_than);
     print(args.format, &comparisons, Comparison::text, Comparison::markdown)?;
     if let Some(page) = page {

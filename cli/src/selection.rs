@@ -8,7 +8,7 @@ use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::encoding::shell_word;
 use csi_harness::text::pattern::Pattern;
-use csi_report::Stored;
+use csi_report::{CheckEntry, Run};
 
 use crate::args::{Selection, Terms};
 use crate::error::Error;
@@ -33,8 +33,8 @@ impl Selection {
 
 /// The labels of the checks that failed or were inconclusive in the run of a report, with their present ids.
 fn failed(path: &Path, registry: &Registry) -> Result<BTreeSet<String>, Error> {
-    let run = Stored::load(path)?;
-    let is_failed = |check: &&csi_report::StoredCheck| {
+    let run = Run::load(path)?;
+    let is_failed = |check: &&CheckEntry| {
         matches!(
             check.outcome(),
             OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::SameFault | OutcomeKind::Broken

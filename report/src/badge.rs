@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::conclusion::{Concluded, Severity};
-use crate::stored::Stored;
+use crate::journal::Run;
 
 /// The text and colour of a badge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,17 +42,17 @@ impl Severity {
 
 impl Badge {
     /// The badge of a run.
-    pub fn of(run: &Stored) -> Badge {
+    pub fn of(run: &Run) -> Badge {
         let counts = run.summary;
         let again = counts.same_fault;
         let flaky = counts.flaky.saturating_sub(counts.flaky_failures);
-        let passed = counts.passed + counts.warned + flaky + counts.unexpected_passes + again.warned as u64;
+        let passed = counts.passed + counts.warned + flaky + counts.unexpected_passes + again.warned;
         let failing = counts.failed + counts.flaky_failures;
         let failed = failing + counts.known_failures;
-        let judged = passed + failed + (again.failed + again.known_failures) as u64;
+        let judged = passed + failed + again.failed + again.known_failures;
         let share = format!("{passed} of {judged}");
-        let trouble = run.crashes.len() as u64 + run.leaks.iter().filter(|leak| leak.ours).count() as u64;
-        let conclusion = run.conclude();
+        let trouble = run.crashes.len() + run.leaks.iter().filter(|leak| leak.ours).count();
+        let conclusion = run.conclude_briefly();
         let message = match conclusion.name {
             Concluded::Conforms => share.clone(),
             Concluded::ConformsButForKnownFailures => {
@@ -73,7 +73,7 @@ impl Badge {
             mood => mood,
         };
         let label = format!("CSI {}", run.specification);
-        let title = format!("{label}: {} {}; {share} checks passed", run.driver(), conclusion.words);
+        let title = format!("{label}: {} {}; {share} checks passed", run.target.driver(), conclusion.words);
         Badge { label, message, mood, title }
     }
 
@@ -153,33 +153,26 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use csi_harness::results::outcome::{Again, Verdict};
+    use csi_harness::results::outcome::{Again, Counts, Crash, Verdict};
 
     use super::*;
-    use crate::entry::Selection;
-    use crate::stored::{Counts, Crash, Plugin, Program};
+    use crate::entry::{Selection, TargetEntry};
 
-    fn run() -> Stored {
-        Stored {
-            started: String::new(),
-            statement: Vec::new(),
-            tool: Program { version: "0.1.0".to_owned() },
+    fn run() -> Run {
+        Run {
             specification: "1.12".to_owned(),
-            shard: None,
             selection: Selection { suites: vec!["sanity".to_owned()], terms: Vec::new(), is_whole: true },
-            target: Plugin { name: "<script>".to_owned(), vendor_version: "1".to_owned() },
-            profile: Default::default(),
-            verdict: Verdict::Conforms,
-            interrupted: false,
+            target: TargetEntry {
+                name: "<script>".to_owned(),
+                vendor_version: "1".to_owned(),
+                ..TargetEntry::default()
+            },
             summary: Counts { passed: 411, warned: 1, ..Counts::default() },
-            checks: Vec::new(),
-            leaks: Vec::new(),
-            crashes: Vec::new(),
-            rpcs: Vec::new(),
+            ..Run::default()
         }
     }
 
-    fn says(run: &Stored) -> (String, Severity) {
+    fn says(run: &Run) -> (String, Severity) {
         let badge = Badge::of(run);
         (badge.message, badge.mood)
     }
@@ -187,7 +180,7 @@ mod tests {
     #[test]
     fn a_whole_run_that_conforms_is_good() {
         assert_eq!(says(&run()), ("412 of 412".to_owned(), Severity::Good));
-        let flaky = Stored { summary: Counts { flaky: 2, ..run().summary }, ..run() };
+        let flaky = Run { summary: Counts { flaky: 2, ..run().summary }, ..run() };
         assert_eq!(says(&flaky), ("414 of 414".to_owned(), Severity::Good), "they only warn");
     }
 
@@ -198,16 +191,17 @@ mod tests {
         let failed = Counts { failed: 3, ..run().summary };
         let again = Again { known_failures: 2, warned: 1, failed: 0 };
         let shown_again = Counts { known_failures: 1, same_fault: again, ..run().summary };
+        let crash = Crash { under_way: Vec::new(), back: true, known: false, log: None };
         let others = [
-            (Stored { selection: part.clone(), ..run() }, "a part: 412 of 412", Severity::Open),
-            (Stored { interrupted: true, ..run() }, "interrupted", Severity::Open),
-            (Stored { verdict: Verdict::Interrupted, ..run() }, "interrupted", Severity::Open),
-            (Stored { verdict: Verdict::NotJudged, ..run() }, "inconclusive", Severity::Open),
-            (Stored { summary: known, ..run() }, "412 of 415, 3 known failing", Severity::Fair),
-            (Stored { summary: shown_again, ..run() }, "413 of 416, 1 known failing", Severity::Fair),
-            (Stored { verdict: Verdict::Deviates, summary: failed, ..run() }, "deviates: 3", Severity::Bad),
+            (Run { selection: part.clone(), ..run() }, "a part: 412 of 412", Severity::Open),
+            (Run { interrupted: true, ..run() }, "interrupted", Severity::Open),
+            (Run { verdict: Verdict::Interrupted, ..run() }, "interrupted", Severity::Open),
+            (Run { verdict: Verdict::NotJudged, ..run() }, "inconclusive", Severity::Open),
+            (Run { summary: known, ..run() }, "412 of 415, 3 known failing", Severity::Fair),
+            (Run { summary: shown_again, ..run() }, "413 of 416, 1 known failing", Severity::Fair),
+            (Run { verdict: Verdict::Deviates, summary: failed, ..run() }, "deviates: 3", Severity::Bad),
             (
-                Stored {
+                Run {
                     verdict: Verdict::Deviates,
                     summary: Counts { flaky: 2, flaky_failures: 1, ..run().summary },
                     ..run()
@@ -215,13 +209,9 @@ mod tests {
                 "deviates: 1",
                 Severity::Bad,
             ),
+            (Run { verdict: Verdict::Deviates, crashes: vec![crash], ..run() }, "deviates: 1", Severity::Bad),
             (
-                Stored { verdict: Verdict::Deviates, crashes: vec![Crash {}], ..run() },
-                "deviates: 1",
-                Severity::Bad,
-            ),
-            (
-                Stored { verdict: Verdict::Deviates, summary: failed, selection: part, ..run() },
+                Run { verdict: Verdict::Deviates, summary: failed, selection: part, ..run() },
                 "deviates: 3",
                 Severity::Bad,
             ),

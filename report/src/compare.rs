@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use csi_harness::results::outcome::OutcomeKind;
 use serde::{Serialize, Serializer};
 
+use crate::entry::{CheckEntry, RpcEntry};
+use crate::journal::Run;
 use crate::markdown::{code, escaped};
-use crate::stored::{Calls, Check, Stored};
 use crate::terminal::plain;
 use crate::words::{count, duration_text};
 
@@ -98,7 +99,7 @@ pub struct Slower {
 }
 
 /// Compares two runs. RPCs that take `slower_than` times as long count as worse, if that is given.
-pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparison {
+pub fn compare(old: &Run, new: &Run, slower_than: Option<f64>) -> Comparison {
     let mut comparison = Comparison {
         old: side(old),
         new: side(new),
@@ -107,7 +108,7 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
         slower: slower(old, new, slower_than.unwrap_or(SLOWER_FACTOR)),
         ..Comparison::default()
     };
-    let mut left: BTreeMap<&str, &Check> =
+    let mut left: BTreeMap<&str, &CheckEntry> =
         old.checks.iter().map(|check| (check.id.as_str(), check)).collect();
     for check in &new.checks {
         let was = left.remove(check.id.as_str());
@@ -133,7 +134,7 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
 }
 
 /// Compares each of several runs with the one before it.
-pub fn compare_each(runs: &[Stored], slower_than: Option<f64>) -> Vec<Comparison> {
+pub fn compare_each(runs: &[Run], slower_than: Option<f64>) -> Vec<Comparison> {
     runs.windows(2).map(|pair| compare(&pair[0], &pair[1], slower_than)).collect()
 }
 
@@ -155,31 +156,31 @@ fn judges(kind: OutcomeKind) -> bool {
 }
 
 /// Returns true if the check shows a fault that another check reports in its run, and if that one fails in the other run too.
-fn shows_fault_of(check: &Check, other: &Stored) -> bool {
+fn shows_fault_of(check: &CheckEntry, other: &Run) -> bool {
     let first = check.reported_in().filter(|_| fails(check.counts_as()));
     first.is_some_and(|first| other.checks.iter().any(|one| one.id == first && fails(one.counts_as())))
 }
 
 /// Returns true if the later run was asked for all checks of the earlier one, as far as the terms show that.
-fn asks_for_as_much(old: &Stored, new: &Stored) -> bool {
+fn asks_for_as_much(old: &Run, new: &Run) -> bool {
     let has_suite = |suite| new.selection.suites.contains(suite);
     let is_whole = new.selection.terms.is_empty() && new.shard.is_none();
     is_whole && old.selection.suites.iter().all(has_suite) || asked(old) == asked(new)
 }
 
 /// The checks that a run was asked for.
-fn asked(run: &Stored) -> (&[String], &[String], Option<(u32, u32)>) {
+fn asked(run: &Run) -> (&[String], &[String], Option<(u32, u32)>) {
     let place = run.shard.as_ref().map(|shard| (shard.index, shard.of));
     (&run.selection.suites, &run.selection.terms, place)
 }
 
 impl Entry {
-    fn of(old: Option<&Check>, latest: &Check) -> Entry {
-        let (was, is) = (old.map(Check::outcome), Some(latest.outcome()));
+    fn of(old: Option<&CheckEntry>, latest: &CheckEntry) -> Entry {
+        let (was, is) = (old.map(CheckEntry::outcome), Some(latest.outcome()));
         Entry { id: latest.id.clone(), was, is, message: latest.message.clone() }
     }
 
-    fn tried_less(old: &Check, new: &Check) -> Entry {
+    fn tried_less(old: &CheckEntry, new: &CheckEntry) -> Entry {
         let message =
             format!("{} tries, formerly {}; with as many as before it may still fail", new.tried, old.tried);
         Entry { id: new.id.clone(), was: Some(old.outcome()), is: Some(new.outcome()), message }
@@ -187,18 +188,19 @@ impl Entry {
 }
 
 impl Comparison {
-    fn add(&mut self, old: Option<&Check>, new: Option<&Check>) {
+    fn add(&mut self, old: Option<&CheckEntry>, new: Option<&CheckEntry>) {
         // A fault that only warns stays a warning where another check shows it.
-        let (was, is) = (old.map(Check::counts_as), new.map(Check::counts_as));
-        let is_flaky =
-            |check: &Check| check.outcome() == OutcomeKind::Flaky && check.counts_as() == OutcomeKind::Warned;
+        let (was, is) = (old.map(CheckEntry::counts_as), new.map(CheckEntry::counts_as));
+        let is_flaky = |check: &CheckEntry| {
+            check.outcome() == OutcomeKind::Flaky && check.counts_as() == OutcomeKind::Warned
+        };
         if let Some(check) = new.filter(|check| is_flaky(check)) {
             return self.flaky.push(Entry::of(old, check));
         }
         // A check that was flaky failed, if only once.
         let was = if old.is_some_and(is_flaky) { Some(OutcomeKind::Failed) } else { was };
         let judged = was.is_some_and(judges);
-        let tried = |check: Option<&Check>| check.map_or(0, |check| check.tried);
+        let tried = |check: Option<&CheckEntry>| check.map_or(0, |check| check.tried);
         let list = match is {
             Some(kind) if fails(kind) && was.is_some_and(fails) => &mut self.still_failing,
             Some(kind) if fails(kind) => &mut self.new_failures,
@@ -213,19 +215,19 @@ impl Comparison {
             _ => return,
         };
         let Some(latest) = new.or(old) else { return };
-        let (was, is) = (old.map(Check::outcome), new.map(Check::outcome));
+        let (was, is) = (old.map(CheckEntry::outcome), new.map(CheckEntry::outcome));
         list.push(Entry { id: latest.id.clone(), was, is, message: latest.message.clone() });
     }
 }
 
-fn side(run: &Stored) -> Side {
-    Side { driver: run.driver(), verdict: run.verdict.name(), tool_version: run.tool.version.clone() }
+fn side(run: &Run) -> Side {
+    Side { driver: run.target.driver(), verdict: run.verdict.name(), tool_version: run.tool.version.clone() }
 }
 
-fn cautions(old: &Stored, new: &Stored) -> Vec<String> {
+fn cautions(old: &Run, new: &Run) -> Vec<String> {
     let mut cautions = Vec::new();
     if old.target.name != new.target.name {
-        cautions.push(format!("these are two drivers: {} and {}", old.driver(), new.driver()));
+        cautions.push(format!("these are two drivers: {} and {}", old.target.driver(), new.target.driver()));
     }
     if old.tool.version != new.tool.version {
         let (old, new) = (&old.tool.version, &new.tool.version);
@@ -243,8 +245,8 @@ fn cautions(old: &Stored, new: &Stored) -> Vec<String> {
     cautions
 }
 
-fn new_trouble(old: &Stored, new: &Stored) -> Vec<String> {
-    let ours = |run: &Stored| run.leaks.iter().filter(|leak| leak.ours).count();
+fn new_trouble(old: &Run, new: &Run) -> Vec<String> {
+    let ours = |run: &Run| run.leaks.iter().filter(|leak| leak.ours).count();
     let counts = [
         ("death of the driver", "deaths of the driver", old.crashes.len(), new.crashes.len()),
         ("thing left behind", "things left behind", ours(old), ours(new)),
@@ -256,8 +258,8 @@ fn new_trouble(old: &Stored, new: &Stored) -> Vec<String> {
 }
 
 /// The RPCs that take `factor` times as long, the worst first.
-fn slower(old: &Stored, new: &Stored, factor: f64) -> Vec<Slower> {
-    let enough = |calls: &&Calls| calls.done >= CALLS_MIN;
+fn slower(old: &Run, new: &Run, factor: f64) -> Vec<Slower> {
+    let enough = |calls: &&RpcEntry| calls.done >= CALLS_MIN;
     let mut slower: Vec<Slower> = new
         .rpcs
         .iter()
@@ -399,11 +401,13 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use csi_harness::results::outcome::{Crash, Leak};
+
     use super::*;
     use crate::journal::SCHEMA;
 
     /// A report with these outcomes, in which CreateVolume took this time.
-    fn report(name: &str, checks: &[(&str, &str)], median_us: u64) -> Stored {
+    fn report(name: &str, checks: &[(&str, &str)], median_us: u64) -> Run {
         let check = |(id, outcome): &(&str, &str)| match *outcome {
             "same_fault" => {
                 let same = serde_json::json!({ "check": "x", "outcome": "failed" });
@@ -611,8 +615,8 @@ mod tests {
     #[test]
     fn new_trouble_is_worse() {
         let mut new = report("a", &[], 1);
-        new.leaks.push(crate::stored::Leak { ours: true });
-        new.crashes.push(crate::stored::Crash {});
+        new.leaks.push(Leak { kind: "volume".to_owned(), id: "v".to_owned(), ours: true, check: None });
+        new.crashes.push(Crash { under_way: Vec::new(), back: true, known: false, log: None });
         let found = compare(&report("a", &[], 1), &new, None);
         assert_eq!(
             found.new_trouble,

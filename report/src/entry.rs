@@ -97,17 +97,21 @@ pub struct RpcEntry {
     /// Calls that the driver did.
     pub done: u64,
     /// Calls that it rejected.
+    #[serde(default)]
     pub refused: u64,
     /// Calls whose end is not known.
+    #[serde(default)]
     pub unanswered: u64,
     /// The time within which half of these calls ended, in microseconds; 0 if there are none. Up to a 16th too long.
     pub median_us: u64,
     /// The time within which 95 of 100 of these calls ended, in microseconds.
+    #[serde(default)]
     pub percentile_95_us: u64,
     /// The time within which 99 of 100 of these calls ended, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentile_99_us: Option<u64>,
     /// The longest of them, in microseconds.
+    #[serde(default)]
     pub longest_us: u64,
     /// All that it did by how long they took, in steps of a 16th.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -130,6 +134,7 @@ pub struct StepEntry {
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// The name.
+    #[serde(default)]
     pub name: String,
     /// The version.
     pub version: String,
@@ -139,6 +144,7 @@ pub struct Tool {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TargetEntry {
     /// The address that it listens at.
+    #[serde(default)]
     pub endpoint: String,
     /// The addresses of its other nodes, if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -151,6 +157,7 @@ pub struct TargetEntry {
     /// The version in GetPluginInfo.
     pub vendor_version: String,
     /// Every capability that it advertises.
+    #[serde(default)]
     pub capabilities: Vec<String>,
 }
 
@@ -163,6 +170,7 @@ pub struct CheckEntry {
     #[serde(rename = "outcome")]
     pub(crate) word: OutcomeKind,
     /// The duration, including the time for undoing.
+    #[serde(default)]
     pub duration_ms: u64,
     /// The mildest profile under which it makes a run fail, where the driver broke something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,12 +191,15 @@ pub struct CheckEntry {
     #[serde(default, skip_serializing_if = "SpentEntry::is_nothing")]
     pub spent_ms: SpentEntry,
     /// The requirements it tests, the broken one first.
+    #[serde(default)]
     pub requirements: Vec<String>,
     /// The fault, or the reason why the check was skipped or could not judge.
     pub message: String,
     /// The behaviour of a right driver.
+    #[serde(default)]
     pub expected: String,
     /// The behaviour of this driver.
+    #[serde(default)]
     pub actual: String,
     /// The last lines that the driver printed, if it died.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -224,6 +235,7 @@ pub struct CheckEntry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
     /// The calls that it made, where there is something to explain.
+    #[serde(default)]
     pub calls: Vec<CallEntry>,
     /// Calls left out behind the first ones, since there were too many.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -235,8 +247,10 @@ pub struct CheckEntry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_hand: Vec<String>,
     /// The command that runs it alone.
+    #[serde(default)]
     pub repeat: String,
     /// The behaviour of a right driver, as one sentence.
+    #[serde(default)]
     pub title: String,
     /// The name that other tools use for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -399,6 +413,14 @@ pub struct LeftBehindEntry {
     /// A command that removes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remove: Option<String>,
+}
+
+impl TargetEntry {
+    /// The driver, as people name it.
+    pub fn driver(&self) -> String {
+        let name = if self.name.is_empty() { "a driver without a name" } else { &self.name };
+        format!("{name} {}", self.vendor_version).trim_end().to_owned()
+    }
 }
 
 pub(crate) fn target_entry(target: &Target) -> TargetEntry {

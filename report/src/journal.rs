@@ -38,16 +38,20 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub specification_by: String,
     /// The time at which the run began, in UTC as in RFC 3339.
+    #[serde(default)]
     pub started: String,
     /// The command line.
+    #[serde(default)]
     pub command: String,
     /// The selected checks.
     pub selection: Selection,
     /// The driver under test.
     pub target: TargetEntry,
     /// Seed of everything random; that of the first shard, where the run is put together.
+    #[serde(default)]
     pub seed: u64,
     /// The duration of the run; of the longest shard, where the report was merged.
+    #[serde(default)]
     pub duration_ms: u64,
     /// The part of a run that it is, if it is a shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,8 +89,10 @@ pub struct Run {
     /// Every check, by id.
     pub checks: Vec<CheckEntry>,
     /// The statement on each area that users of a driver ask about.
+    #[serde(default)]
     pub statement: Vec<Line>,
     /// The parts of the specification, by RPC.
+    #[serde(default)]
     pub areas: Vec<Area>,
     /// Objects and mounts that stayed behind.
     pub leaks: Vec<Leak>,
@@ -98,6 +104,7 @@ pub struct Run {
     /// The calls of all checks, by RPC.
     pub rpcs: Vec<RpcEntry>,
     /// Remarks of the run that are no verdict.
+    #[serde(default)]
     pub remarks: Vec<String>,
     /// The requirements on drivers, of those that MUST or SHOULD be kept, that no check tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -160,6 +167,11 @@ impl Run {
     /// The conclusion about the driver. A report of an old version that has none gets it here.
     pub fn conclude(&self) -> Conclusion {
         self.facts(&self.to_summary()).conclude()
+    }
+
+    /// The conclusion in the words of the badge, the history and `verify`, which do not say that no check applied.
+    pub fn conclude_briefly(&self) -> Conclusion {
+        Facts { says_nothing: false, ..self.facts(&self.to_summary()) }.conclude()
     }
 
     /// Enters what is said of the driver, by this run and by each profile.

@@ -40,5 +40,5 @@ pub use journal::{Journal, Order, Run, SCHEMA, SPECIFICATION};
 pub use merge::{MergeError, Part, Whole, merge};
 pub use ndjson::{EVENTS_SCHEMA, Stream};
 pub use statement::{Line, Says, areas_of};
-pub use stored::{Check as StoredCheck, Stored, StoredError};
+pub use stored::StoredError;
 pub use terminal::{Detail, Measurements, Terminal};

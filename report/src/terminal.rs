@@ -19,7 +19,7 @@ use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas::{Area, Areas, Verdict};
 use crate::conclusion::{Conclusion, Facts, Severity, by_profile, differ};
-use crate::entry::{CheckEntry, Selection, ShardEntry, SpentEntry, check_entry};
+use crate::entry::{CheckEntry, Selection, ShardEntry, SpentEntry, check_entry, target_entry};
 use crate::journal::Run;
 use crate::words::{DID_LESS, Outcomes, count, numbers};
 use progress::Progress;
@@ -200,7 +200,7 @@ impl<W: Write> Terminal<W> {
             self.write(|out| write_stored_target(out, run));
         }
         run.checks.iter().for_each(|check| self.add(check));
-        self.driver = driver(&run.target.name, &run.target.vendor_version);
+        self.driver = run.target.driver();
         self.asked = (run.selection.clone(), run.shard.clone());
         let summary = run.to_summary();
         summary.crashes.iter().for_each(|crash| self.crashed(crash));
@@ -209,7 +209,7 @@ impl<W: Write> Terminal<W> {
 
     fn started(&mut self, target: &Target, planned: usize, seed: u64) {
         let checks = count(planned, "check");
-        self.driver = driver(&target.info().name, &target.info().vendor_version);
+        self.driver = target_entry(target).driver();
         if self.detail > Detail::Quiet {
             let first_line = self.first_line.take();
             self.write(|out| {
@@ -607,12 +607,6 @@ fn write_conclusion(out: &mut impl Write, driver: &str, conclusion: &Conclusion)
         Severity::Bad => BAD,
     };
     writeln!(out, "{} {style}{}{style:#}", plain(driver), plain(&conclusion.words))
-}
-
-/// The driver, as people name it.
-fn driver(name: &str, version: &str) -> String {
-    let name = if name.is_empty() { "a driver without a name" } else { name };
-    format!("{name} {version}").trim_end().to_owned()
 }
 
 /// The last line; its parts keep their order, and rare ones are left out when there is nothing to count.

@@ -343,8 +343,10 @@ impl CheckReport {
 #[schemars(rename = "CrashEntry")]
 pub struct Crash {
     /// The calls that had no answer yet, as `check: RPC`.
+    #[serde(default)]
     pub under_way: Vec<String>,
     /// True if the driver was back afterwards.
+    #[serde(default)]
     pub back: bool,
     /// True if one of the checks is listed as known to fail.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -359,8 +361,10 @@ pub struct Crash {
 #[schemars(rename = "LeakEntry")]
 pub struct Leak {
     /// `volume`, `snapshot` or `mount`.
+    #[serde(default)]
     pub kind: String,
     /// Its id or path.
+    #[serde(default)]
     pub id: String,
     /// True if this run made it.
     pub ours: bool,
@@ -445,8 +449,10 @@ pub struct Counts {
     /// It broke a recommendation.
     pub warned: usize,
     /// The check does not apply.
+    #[serde(default)]
     pub skipped: usize,
     /// The check could not judge.
+    #[serde(default)]
     pub broken: usize,
     /// It broke a rule, as the known-failing list says.
     pub known_failures: usize,

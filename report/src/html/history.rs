@@ -8,13 +8,13 @@ use csi_harness::text::shorten::shortened;
 use super::markup::Html;
 use super::{LISTED_MAX, Section, first, mark, outcome, overview, page, scrolling};
 use crate::compare::{Comparison, Entry};
+use crate::journal::Run;
 use crate::statement::Line;
-use crate::stored::Stored;
 use crate::words::count;
 
 /// The page of runs in their order, each compared with the one before it.
-pub fn history_page(runs: &[Stored], steps: &[Comparison], version: &str) -> String {
-    let newest = runs.last().map(Stored::driver).unwrap_or_default();
+pub fn history_page(runs: &[Run], steps: &[Comparison], version: &str) -> String {
+    let newest = runs.last().map(|run| run.target.driver()).unwrap_or_default();
     let mut sections: Vec<Section<'_>> =
         vec![("areas", "Areas by version".to_owned(), Box::new(|html| write_areas(html, runs)))];
     sections.push(("changes", "What changed".to_owned(), Box::new(|html| write_steps(html, steps))));
@@ -27,12 +27,12 @@ pub fn history_page(runs: &[Stored], steps: &[Comparison], version: &str) -> Str
     page(&title, |header| write_header(header, runs, steps), &sections, &format!("csi-sanity {version}"))
 }
 
-fn write_header(html: &mut Html, runs: &[Stored], steps: &[Comparison]) {
+fn write_header(html: &mut Html, runs: &[Run], steps: &[Comparison]) {
     html.leaf("p", &[("class", "kind")], "Conformance to the Container Storage Interface over several runs");
-    let newest = runs.last().map(Stored::driver).unwrap_or_default();
+    let newest = runs.last().map(|run| run.target.driver()).unwrap_or_default();
     html.element("h1", &[], |h1| h1.leaf("bdi", &[], &newest));
     if let Some(run) = runs.last() {
-        let conclusion = run.conclude();
+        let conclusion = run.conclude_briefly();
         html.element("p", &[("class", "verdict")], |html| {
             mark(html, first::look(conclusion.name.mood(), &conclusion.words));
         });
@@ -54,7 +54,7 @@ fn write_header(html: &mut Html, runs: &[Stored], steps: &[Comparison]) {
 }
 
 /// The heads of the columns: a run each.
-fn write_runs(table: &mut Html, what: &str, runs: &[Stored]) {
+fn write_runs(table: &mut Html, what: &str, runs: &[Run]) {
     table.element("thead", &[], |head| {
         head.element("tr", &[], |row| {
             row.leaf("th", &[("scope", "col")], what);
@@ -66,7 +66,7 @@ fn write_runs(table: &mut Html, what: &str, runs: &[Stored]) {
                     let begun = begun.replace('T', " ");
                     cell.leaf("small", &[], &format!("{begun}, csi-sanity {}", run.tool.version));
                     cell.element("small", &[], |small| {
-                        let conclusion = run.conclude();
+                        let conclusion = run.conclude_briefly();
                         mark(small, first::look(conclusion.name.mood(), &conclusion.words));
                     });
                 });
@@ -76,7 +76,7 @@ fn write_runs(table: &mut Html, what: &str, runs: &[Stored]) {
 }
 
 /// The result of each area in every run. Differences from the run before are highlighted.
-fn write_areas(html: &mut Html, runs: &[Stored]) {
+fn write_areas(html: &mut Html, runs: &[Run]) {
     let mut names: Vec<&str> = Vec::new();
     for line in runs.iter().flat_map(|run| &run.statement) {
         if !names.contains(&line.area.as_str()) {
@@ -104,7 +104,7 @@ fn write_areas(html: &mut Html, runs: &[Stored]) {
     });
 }
 
-fn line<'a>(run: &'a Stored, name: &str) -> Option<&'a Line> {
+fn line<'a>(run: &'a Run, name: &str) -> Option<&'a Line> {
     run.statement.iter().find(|line| line.area == name)
 }
 
@@ -163,7 +163,7 @@ fn write_entry(list: &mut Html, entry: &Entry) {
 }
 
 /// The checks by which the driver deviates in any of the runs.
-fn failing(runs: &[Stored]) -> Vec<&str> {
+fn failing(runs: &[Run]) -> Vec<&str> {
     let fails = |kind| matches!(kind, OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::KnownFailure);
     let all = runs.iter().flat_map(|run| &run.checks);
     let ids: BTreeSet<&str> =
@@ -171,8 +171,8 @@ fn failing(runs: &[Stored]) -> Vec<&str> {
     ids.into_iter().collect()
 }
 
-fn write_failing(html: &mut Html, runs: &[Stored], failing: &[&str]) {
-    let outcomes = |run: &'_ Stored| -> BTreeMap<String, OutcomeKind> {
+fn write_failing(html: &mut Html, runs: &[Run], failing: &[&str]) {
+    let outcomes = |run: &'_ Run| -> BTreeMap<String, OutcomeKind> {
         run.checks.iter().map(|check| (check.id.clone(), check.outcome())).collect()
     };
     let outcomes: Vec<BTreeMap<String, OutcomeKind>> = runs.iter().map(outcomes).collect();

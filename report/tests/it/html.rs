@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use csi_report::{Detail, Format, Run, Stored, compare_each, history_page};
+use csi_report::{Detail, Format, Run, compare_each, history_page};
 use regex_lite::Regex;
 
 use crate::snapshots::{play, settled};
@@ -118,13 +118,13 @@ async fn the_accused_call_of_a_failure_is_marked() {
 }
 
 /// Several runs, written and read again as `compare` does.
-async fn stored(versions: &[&str]) -> Vec<Stored> {
+async fn stored(versions: &[&str]) -> Vec<Run> {
     let mut run = play(Detail::Quiet).await.journal;
     let mut read = |version: &&str| {
         run.target.vendor_version = (*version).to_owned();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, Format::Json.render(&run)).unwrap();
-        Stored::load(file.path()).unwrap()
+        Run::load(file.path()).unwrap()
     };
     versions.iter().map(&mut read).collect()
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use csi_harness::results::outcome::OutcomeKind;
-use csi_report::{Badge, Format, Run, Stored, compare};
+use csi_report::{Badge, Format, Run, compare};
 
 /// A run of four checks against the mock driver with a defect, written before flaky failures had an outcome of their own.
 fn before() -> &'static Path {
@@ -12,7 +12,7 @@ fn before() -> &'static Path {
 
 #[test]
 fn a_report_of_version_2_is_read() {
-    let stored = Stored::load(before()).unwrap();
+    let stored = Run::load(before()).unwrap();
     let failed: Vec<&str> = stored
         .checks
         .iter()
@@ -22,7 +22,7 @@ fn a_report_of_version_2_is_read() {
     assert_eq!(failed, ["controller/create-volume/repeated-reply"]);
     assert_eq!(stored.conclude().words, "does not conform");
     assert!(Badge::of(&stored).svg().contains("deviates: 1"));
-    let again = compare(&stored, &Stored::load(before()).unwrap(), None);
+    let again = compare(&stored, &Run::load(before()).unwrap(), None);
     assert!(!again.is_worse && again.still_failing.len() == 1, "{again:?}");
 }
 
