@@ -8,10 +8,9 @@ use csi_harness::client::spent::TimeSpent;
 use csi_harness::client::tally::{FirstFailure, RpcCalls, Times};
 use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
-use csi_harness::resources::cleanup::{LeftBehind, Removal};
 use csi_harness::results::failure_report::{self, ExplainingCall};
 use csi_harness::results::fault;
-use csi_harness::results::outcome::{CheckReport, Flaky, Outcome, OutcomeKind, SameFault, Summary, Verdict};
+use csi_harness::results::outcome::{CheckReport, Flaky, Outcome, OutcomeKind, SameFault, Verdict};
 use csi_harness::spec::verdict::{CallSpan, CutShort, Damage, Plays, ReproductionStep};
 use csi_harness::text::message::shape;
 use schemars::JsonSchema;
@@ -394,27 +393,6 @@ pub struct Status {
     pub message: String,
 }
 
-/// Something that may have stayed behind: what a check could not undo, what a call without an answer may have made, or
-/// what is new on this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LeftBehindEntry {
-    /// A description, such as `volume named "x"`.
-    pub what: String,
-    /// Its id or path, where that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// The reason why it is there, or may be there.
-    pub why: String,
-    /// True if it is not certain that it is there and that the run made it.
-    pub in_doubt: bool,
-    /// The check that made it, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub check: Option<String>,
-    /// A command that removes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remove: Option<String>,
-}
-
 impl TargetEntry {
     /// The driver, as people name it.
     pub fn driver(&self) -> String {
@@ -432,24 +410,6 @@ pub(crate) fn target_entry(target: &Target) -> TargetEntry {
         name: target.info().name.clone(),
         vendor_version: target.info().vendor_version.clone(),
         capabilities: target.capabilities().iter().map(|capability| capability.name().to_owned()).collect(),
-    }
-}
-
-pub(crate) fn left_behind_entry(summary: &Summary, left: &LeftBehind) -> LeftBehindEntry {
-    LeftBehindEntry {
-        what: left.what.clone(),
-        id: left.id.clone(),
-        why: left.why.clone(),
-        in_doubt: left.in_doubt,
-        check: left.check.clone(),
-        remove: summary.removal(left).map(str::to_owned),
-    }
-}
-
-impl From<LeftBehindEntry> for LeftBehind {
-    fn from(LeftBehindEntry { what, id, why, in_doubt, check, remove }: LeftBehindEntry) -> LeftBehind {
-        let (is_mount, remove) = (false, remove.map(Removal::Command));
-        LeftBehind { what, id, why, in_doubt, is_mount, check, remove }
     }
 }
 

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::areas::{Area, Areas};
 use crate::conclusion::{Conclusion, Facts, ProfileEntry};
 use crate::entry::{
-    CheckEntry, LeftBehindEntry, MachineEntry, PartEntry, RpcEntry, Selection, ShardEntry, TargetEntry, Tool,
-    UntestedEntry, check_entry, left_behind_entry, ms, rpc_entry, target_entry,
+    CheckEntry, MachineEntry, PartEntry, RpcEntry, Selection, ShardEntry, TargetEntry, Tool, UntestedEntry,
+    check_entry, ms, rpc_entry, target_entry,
 };
 use crate::statement::{Line, Statement};
 
@@ -98,7 +98,7 @@ pub struct Run {
     pub leaks: Vec<Leak>,
     /// Objects that may have stayed behind besides those, and how to remove them.
     #[serde(default)]
-    pub left_behind: Vec<LeftBehindEntry>,
+    pub left_behind: Vec<LeftBehind>,
     /// Deaths of the driver.
     pub crashes: Vec<Crash>,
     /// The calls of all checks, by RPC.
@@ -150,8 +150,7 @@ impl Run {
             crashes: self.crashes.clone(),
             gone: None,
             leaks: self.leaks.clone(),
-            left_behind: self.left_behind.iter().cloned().map(LeftBehind::from).collect(),
-            cleanup: None,
+            left_behind: self.left_behind.clone(),
             cut_short: self.checks.iter().flat_map(cut_short).collect(),
             halt: match (self.interrupted, self.verdict) {
                 (false, _) => Halt::None,
@@ -249,8 +248,7 @@ impl Reporter for Journal {
             Event::Leaked(leaks) => self.run.leaks.extend_from_slice(leaks),
             Event::Finished(summary) => {
                 self.run.summary = summary.counts;
-                let left = |left| left_behind_entry(summary, left);
-                self.run.left_behind = summary.left_behind.iter().map(left).collect();
+                self.run.left_behind.clone_from(&summary.left_behind);
                 self.run.duration_ms = ms(summary.duration);
                 self.run.verdict = summary.verdict();
                 self.run.interrupted = summary.halt != Halt::None;

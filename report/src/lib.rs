@@ -30,8 +30,8 @@ pub use compare::{Comparison, compare, compare_each};
 pub use conclusion::{Concluded, Conclusion, ProfileEntry};
 pub use destination::{Destination, DestinationError};
 pub use entry::{
-    CallEntry, CheckEntry, IncidentEntry, LeftBehindEntry, MachineEntry, PartEntry, RpcEntry, SameFaultEntry,
-    Selection, ShardEntry, Status, StepEntry, TargetEntry, Tool, UntestedEntry,
+    CallEntry, CheckEntry, IncidentEntry, MachineEntry, PartEntry, RpcEntry, SameFaultEntry, Selection,
+    ShardEntry, Status, StepEntry, TargetEntry, Tool, UntestedEntry,
 };
 pub use format::Format;
 pub use html::charts::{Axis, Chart, ChartSection, LINES_MAX, chart_page};

@@ -518,7 +518,7 @@ fn doubtful_lines<'a>(doubtful: impl Iterator<Item = &'a LeftBehind>) -> Vec<Str
 /// The commands that remove what was left behind, each once.
 fn write_removal(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let mut commands: Vec<&str> = Vec::new();
-    for command in summary.left_behind.iter().filter_map(|left| summary.removal(left)) {
+    for command in summary.left_behind.iter().filter_map(|left| left.remove.as_deref()) {
         if !commands.contains(&command) {
             commands.push(command);
         }
@@ -697,12 +697,10 @@ mod tests {
     fn many_doubtful_leftovers_of_one_reason_are_a_few_lines() {
         let left = |nth: usize, why: &str| LeftBehind {
             what: format!("volume {nth}"),
-            id: None,
             why: why.to_owned(),
             in_doubt: true,
-            is_mount: false,
             check: Some("c".to_owned()),
-            remove: None,
+            ..LeftBehind::default()
         };
         let mut all: Vec<LeftBehind> = (0..5).map(|nth| left(nth, "no answer")).collect();
         all.push(left(5, "no time"));

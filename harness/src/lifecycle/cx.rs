@@ -20,8 +20,8 @@ use crate::client::spent::Part;
 use crate::client::target::Target;
 use crate::config::{AccessType, Pairs, Secret};
 use crate::lifecycle::ledger::{Ledger, Scope, WHOLE};
+use crate::resources::cleanup::LeftBehind;
 use crate::resources::cleanup::{Cleanup, Cleanups};
-use crate::resources::cleanup::{LeftBehind, Removal};
 use crate::resources::mounts;
 use crate::resources::names::CheckNames;
 use crate::resources::resource::Resource;
@@ -323,12 +323,10 @@ impl Cx {
         let mut left = self.shared.ledger.left_behind(self.label());
         left.extend(self.shared.cleanups.open().into_iter().map(|what| LeftBehind {
             what,
-            id: None,
             why: "it could not be removed".to_owned(),
-            in_doubt: false,
-            is_mount: false,
             check: Some(self.label().to_owned()),
-            remove: Some(Removal::Cleanup),
+            by_cleanup: true,
+            ..LeftBehind::default()
         }));
         left
     }

@@ -14,7 +14,7 @@ use crate::client::session::Session;
 use crate::client::stages::Stage;
 use crate::config::Secret;
 use crate::driver::Driver;
-use crate::resources::cleanup::{LeftBehind, Removal};
+use crate::resources::cleanup::LeftBehind;
 use crate::resources::logbook::Logbook;
 use crate::resources::resource::{Obstacle, Resource, Stays};
 
@@ -379,7 +379,8 @@ impl Ledger {
             in_doubt: entry.is_in_doubt(),
             is_mount: entry.stays.as_ref().is_some_and(Stays::is_mount),
             check: Some(check.to_owned()),
-            remove: is_kept.then_some(Removal::Cleanup),
+            remove: None,
+            by_cleanup: is_kept,
         };
         self.lock().entries.values().map(left_behind).collect()
     }

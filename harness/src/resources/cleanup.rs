@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use csi_proto::lock::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tonic::async_trait;
 
 /// An object that is removed at the end of a check in any case: failure, timeout, Ctrl-C.
@@ -51,32 +53,32 @@ impl Cleanups {
     }
 }
 
-/// An object that may have been left behind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Something that may have stayed behind: what a check could not undo, what a call without an answer may have made, or
+/// what is new on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "LeftBehindEntry")]
 pub struct LeftBehind {
-    /// The object, such as `volume named "x"`.
+    /// A description, such as `volume named "x"`.
     pub what: String,
     /// Its id or path, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The reason why it is there, or may be there.
     pub why: String,
-    /// True if it may not exist, or may not be the run's.
+    /// True if it is not certain that it is there and that the run made it.
     pub in_doubt: bool,
     /// True if only its mount is left, which can be removed without the driver.
+    #[serde(skip)]
     pub is_mount: bool,
-    /// Label of the check that made it, if that is known.
+    /// The check that made it, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
-    /// The way to remove it, if there is one.
-    pub remove: Option<Removal>,
-}
-
-/// The way to remove something that was left behind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Removal {
-    /// The command of the run with `--cleanup` added.
-    Cleanup,
-    /// A shell command.
-    Command(String),
+    /// A command that removes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remove: Option<String>,
+    /// True if that command is the one of the run with `--cleanup` added, which the runner enters.
+    #[serde(skip)]
+    pub by_cleanup: bool,
 }
 
 #[cfg(test)]

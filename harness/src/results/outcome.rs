@@ -14,7 +14,7 @@ use crate::client::spent::TimeSpent;
 use crate::client::tally::{FirstFailure, RpcCalls};
 use crate::config::profile::Profile;
 use crate::protocol::version::Judged;
-use crate::resources::cleanup::{LeftBehind, Removal};
+use crate::resources::cleanup::LeftBehind;
 use crate::spec::verdict::{CutShort, Plays, Violation};
 
 /// The result of one check.
@@ -485,8 +485,6 @@ pub struct Summary {
     pub leaks: Vec<Leak>,
     /// Objects that may have been left behind.
     pub left_behind: Vec<LeftBehind>,
-    /// The command that removes the objects that the run has recorded.
-    pub cleanup: Option<String>,
     /// Work that checks left undone when they met their time limits, with the label of each check.
     pub cut_short: Vec<(String, CutShort)>,
     /// The reason for an early end of the run, if there was one.
@@ -596,14 +594,6 @@ impl Summary {
         }
     }
 
-    /// The command that removes something that was left behind.
-    pub fn removal<'a>(&'a self, left: &'a LeftBehind) -> Option<&'a str> {
-        match left.remove.as_ref()? {
-            Removal::Cleanup => self.cleanup.as_deref(),
-            Removal::Command(command) => Some(command),
-        }
-    }
-
     /// Returns leaks, and objects that could not be undone. An object that is both is one of the latter.
     pub fn certainly_left(&self) -> (Vec<&Leak>, Vec<&LeftBehind>) {
         let left: Vec<&LeftBehind> = self.left_behind.iter().filter(|left| !left.in_doubt).collect();
@@ -667,11 +657,9 @@ mod tests {
         let left = |id: &str, in_doubt| LeftBehind {
             what: format!("volume {id}"),
             id: Some(id.to_owned()),
-            check: None,
             why: "DeleteVolume answered INTERNAL".to_owned(),
             in_doubt,
-            is_mount: false,
-            remove: None,
+            ..LeftBehind::default()
         };
         let summary = Summary {
             leaks: vec![leak("a", true), leak("b", true), leak("of-others", false)],

@@ -10,7 +10,7 @@ use crate::client::session::Session;
 use crate::client::target::{Node, Ownership, Target};
 use crate::protocol::capability::Capability;
 use crate::resources::attachments::{Attachment, attachments, file_systems};
-use crate::resources::cleanup::{LeftBehind, Removal};
+use crate::resources::cleanup::LeftBehind;
 use crate::resources::mounts;
 use crate::resources::paths::Paths;
 use crate::results::outcome::Leak;
@@ -273,16 +273,16 @@ impl New<'_> {
         };
         // An object of the driver from before the run may have come back, and be in use.
         let is_free = owner != Owner::Driver || target.ownership() == Ownership::Everything;
-        let remove = is_free.then_some(Removal::Command(self.remove));
+        let remove = is_free.then_some(self.remove);
         let in_doubt = owner != Owner::RuinedDriver;
         Some(LeftBehind {
             what: self.what,
             id: Some(self.id),
             why: owner.why().to_owned(),
             in_doubt,
-            is_mount: false,
             check,
             remove,
+            ..LeftBehind::default()
         })
     }
 }

@@ -23,7 +23,6 @@ use crate::checks::registry::Registry;
 use crate::client::record::Silence;
 use crate::client::stages::Stage;
 use crate::client::target::Target;
-use crate::resources::cleanup::{LeftBehind, Removal};
 use crate::results::events::{Event, Reporter};
 use crate::results::outcome::{CheckReport, Halt, Outcome, Summary};
 use crate::run::inventory::{Inventory, Surroundings};
@@ -206,9 +205,8 @@ impl<'a> Runner<'a> {
         let around = std::mem::take(&mut self.around).news(&self.target);
         let mut summary = std::mem::take(&mut self.dispatcher.summary);
         summary.left_behind.extend(around);
-        let is_noted = |left: &LeftBehind| left.remove == Some(Removal::Cleanup);
-        if summary.left_behind.iter().any(is_noted) {
-            summary.cleanup.clone_from(&self.options.cleanup);
+        for left in summary.left_behind.iter_mut().filter(|left| left.by_cleanup) {
+            left.remove.clone_from(&self.options.cleanup);
         }
         summary.halt = *self.stop.borrow();
         summary.duration = started.elapsed();

@@ -1,12 +1,13 @@
 //! Lists each fault once, then what stayed behind and what was left out.
 
+use csi_harness::resources::cleanup::LeftBehind;
 use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::shorten::{named, shortened};
 
 use super::markup::Html;
 use super::{LISTED_MAX, calls, checks, link_here, mark, names, outcome, place, requirements, timeline};
-use crate::entry::{CheckEntry, LeftBehindEntry};
+use crate::entry::CheckEntry;
 use crate::fault::{self, FaultGroup};
 use crate::journal::Run;
 use crate::words::count;
@@ -147,7 +148,7 @@ pub(super) fn write_leaks(html: &mut Html, run: &Run) {
     });
 }
 
-fn write_left_behind(list: &mut Html, left: &LeftBehindEntry) {
+fn write_left_behind(list: &mut Html, left: &LeftBehind) {
     list.element("li", &[], |item| {
         item.leaf("code", &[], &shortened(&left.what));
         item.text(if left.in_doubt { " may be left behind: " } else { " is left behind: " });

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use csi_faulty_driver::Defect;
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
-use csi_harness::resources::cleanup::Removal;
 use csi_test_support::hostpath::{self, Backend};
 use csi_test_support::run::Run;
 use libtest_mimic::{Failed, Trial};
@@ -137,7 +136,7 @@ fn what_is_mounted_nowhere_is_listed() -> Result<(), Failed> {
     let behind = &ran.summary.left_behind;
     let listed: Vec<_> = behind.iter().filter(|one| is_frozen(&one.what)).collect();
     let [one] = &listed[..] else { return Err(Failed::from(format!("not one file system in {behind:#?}"))) };
-    let (Some(id), Some(Removal::Command(command))) = (&one.id, &one.remove) else {
+    let (Some(id), Some(command)) = (&one.id, &one.remove) else {
         return Err(Failed::from(format!("no device or no command in {one:#?}")));
     };
     let device = Path::new(id).file_name().unwrap_or_default();
