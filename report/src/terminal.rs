@@ -23,7 +23,7 @@ use crate::entry::{CheckEntry, Selection, ShardEntry, SpentEntry, check_entry, t
 use crate::journal::Run;
 use crate::words::{DID_LESS, Outcomes, count, numbers};
 use progress::Progress;
-use stories::{Stories, StoryKind};
+use stories::Stories;
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -664,18 +664,6 @@ fn write_skipped(
 /// Text from a driver, without power over the terminal.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
-}
-
-/// The heading of one kind of story.
-pub(crate) fn heading(kind: StoryKind) -> (Style, &'static str) {
-    match kind {
-        StoryKind::Failed => (BAD, "FAILED"),
-        StoryKind::Flaky => (ODD, "FLAKY"),
-        StoryKind::UnexpectedPass => (BAD, "UNEXPECTED PASS"),
-        StoryKind::Broken => (ODD, "INCONCLUSIVE"),
-        StoryKind::Known => (ODD, "KNOWN FAILURE"),
-        StoryKind::Warned => (ODD, "WARNING"),
-    }
 }
 
 #[cfg(test)]

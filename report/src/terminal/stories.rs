@@ -8,7 +8,7 @@ use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::shortened;
 
 use super::wrap::wrapped;
-use super::{BOLD, DIM, Detail, heading, plain};
+use super::{BAD, BOLD, DIM, Detail, ODD, plain};
 use crate::entry::CheckEntry;
 use crate::fault;
 use crate::words::count;
@@ -16,46 +16,16 @@ use crate::words::count;
 /// Checks named below a story that several of them share.
 const NAMES_SHOWN_MAX: usize = 10;
 
-/// Kinds of stories, in the order in which they are written: the gravest last, where the reader's eyes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum StoryKind {
-    Warned,
-    Known,
-    Flaky,
-    Broken,
-    UnexpectedPass,
-    Failed,
-}
-
-impl StoryKind {
-    fn of(outcome: OutcomeKind) -> Option<StoryKind> {
-        match outcome {
-            OutcomeKind::Passed | OutcomeKind::SameFault | OutcomeKind::Skipped => None,
-            OutcomeKind::Failed => Some(StoryKind::Failed),
-            OutcomeKind::Flaky => Some(StoryKind::Flaky),
-            OutcomeKind::Warned => Some(StoryKind::Warned),
-            OutcomeKind::Broken => Some(StoryKind::Broken),
-            OutcomeKind::KnownFailure => Some(StoryKind::Known),
-            OutcomeKind::UnexpectedPass => Some(StoryKind::UnexpectedPass),
-        }
-    }
-
-    /// Returns true if a story is written in full at this detail, instead of in one line.
-    fn is_in_full(self, detail: Detail) -> bool {
-        match self {
-            StoryKind::Failed | StoryKind::Flaky | StoryKind::UnexpectedPass | StoryKind::Broken => true,
-            StoryKind::Warned | StoryKind::Known => detail >= Detail::Full,
-        }
-    }
-
-    /// Returns true if a story is written at all at this detail.
-    fn is_shown(self, detail: Detail) -> bool {
-        match self {
-            StoryKind::Failed | StoryKind::Flaky | StoryKind::UnexpectedPass | StoryKind::Broken => true,
-            StoryKind::Warned | StoryKind::Known => detail > Detail::Quiet,
-        }
-    }
-}
+/// The outcomes that have a story, each with its heading, in the order in which stories are written: the gravest last, where the
+/// reader's eyes are.
+const STORIES: [(OutcomeKind, Style, &str); 6] = [
+    (OutcomeKind::Warned, ODD, "WARNING"),
+    (OutcomeKind::KnownFailure, ODD, "KNOWN FAILURE"),
+    (OutcomeKind::Flaky, ODD, "FLAKY"),
+    (OutcomeKind::Broken, ODD, "INCONCLUSIVE"),
+    (OutcomeKind::UnexpectedPass, BAD, "UNEXPECTED PASS"),
+    (OutcomeKind::Failed, BAD, "FAILED"),
+];
 
 /// The stories at the end of a run.
 #[derive(Debug, Default)]
@@ -77,7 +47,8 @@ struct Skip {
 
 #[derive(Debug)]
 struct OneStory {
-    kind: StoryKind,
+    /// The place of its outcome in [`STORIES`].
+    place: usize,
     /// The key by which stories are recognised as one fault.
     fault: String,
     words: Words,
@@ -133,10 +104,10 @@ impl Stories {
             }
             return;
         }
-        let Some(kind) = StoryKind::of(outcome) else { return };
-        match self.stories.iter_mut().find(|story| story.kind == kind && story.fault == fault) {
+        let Some(place) = STORIES.iter().position(|(kind, ..)| *kind == outcome) else { return };
+        match self.stories.iter_mut().find(|story| story.place == place && story.fault == fault) {
             Some(story) => story.labels.push(label),
-            None => self.stories.push(OneStory { kind, fault, words: words(), labels: vec![label] }),
+            None => self.stories.push(OneStory { place, fault, words: words(), labels: vec![label] }),
         }
     }
 
@@ -151,13 +122,15 @@ impl Stories {
             write_skips(out, &self.skips, detail, columns)?;
         }
         // Checks end in another order in each run; two reports should be easy to compare.
-        self.stories.sort_by(|a, b| (a.kind, a.labels.first()).cmp(&(b.kind, b.labels.first())));
+        self.stories.sort_by(|a, b| (a.place, a.labels.first()).cmp(&(b.place, b.labels.first())));
         let mut has_short_warnings = false;
-        for story in self.stories.iter().filter(|story| story.kind.is_shown(detail)) {
-            if story.kind.is_in_full(detail) {
+        for story in &self.stories {
+            let (kind, ..) = STORIES[story.place];
+            let is_minor = matches!(kind, OutcomeKind::Warned | OutcomeKind::KnownFailure);
+            if !is_minor || detail >= Detail::Full {
                 write_full(out, story, columns)?;
-            } else {
-                has_short_warnings |= story.kind == StoryKind::Warned;
+            } else if detail > Detail::Quiet {
+                has_short_warnings |= kind == OutcomeKind::Warned;
                 write_short(out, story, columns)?;
             }
         }
@@ -169,7 +142,7 @@ impl Stories {
 }
 
 fn write_full(out: &mut impl Write, story: &OneStory, columns: Option<usize>) -> io::Result<()> {
-    let (style, word) = heading(story.kind);
+    let (_, style, word) = STORIES[story.place];
     let (first, others) = story.labels.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
     writeln!(out, "\n{style}{word}{style:#} {BOLD}{first}{BOLD:#}")?;
     writeln!(out, "  {DIM}{}{DIM:#}", story.words.title)?;
@@ -182,7 +155,7 @@ fn write_full(out: &mut impl Write, story: &OneStory, columns: Option<usize>) ->
 }
 
 fn write_short(out: &mut impl Write, story: &OneStory, columns: Option<usize>) -> io::Result<()> {
-    let (style, word) = heading(story.kind);
+    let (_, style, word) = STORIES[story.place];
     let text = format!("{}: {}", named(&story.labels), plain(&shortened(&story.words.headline)));
     write_headed(out, style, word, &text, columns)
 }
