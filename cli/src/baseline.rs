@@ -72,7 +72,7 @@ fn list(run: &Run, old: Option<(&KnownFailing, &str)>) -> List {
             let of_it = || run.checks.iter().filter(|check| pattern.matches(&check.id));
             let failing: Vec<&str> =
                 of_it().filter(|check| fails(check.outcome())).map(|check| check.id.as_str()).collect();
-            let passing = of_it().filter(|check| passes(check.outcome())).count();
+            let passing = of_it().filter(|check| check.outcome().passes()).count();
             match (failing.is_empty(), passing) {
                 _ if *is_flaky => lines.push(line.trim_end().to_owned()),
                 // The check was not run, or was inconclusive, so the list stays as it is.
@@ -125,10 +125,6 @@ fn fails(outcome: OutcomeKind) -> bool {
         outcome,
         OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::KnownFailure | OutcomeKind::SameFault
     )
-}
-
-fn passes(outcome: OutcomeKind) -> bool {
-    matches!(outcome, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
 }
 
 /// A line of the list for these checks. The reason may contain words of a driver, and is kept on one line.

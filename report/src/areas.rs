@@ -99,10 +99,7 @@ impl Areas {
         };
         let area = &mut self.areas[at];
         area.verdict = area.verdict.max(Verdict::of(outcome));
-        area.passed += usize::from(matches!(
-            outcome,
-            OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass
-        ));
+        area.passed += usize::from(outcome.passes());
         area.run += usize::from(outcome != OutcomeKind::Skipped);
     }
 

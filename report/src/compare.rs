@@ -115,7 +115,7 @@ pub fn compare(old: &Run, new: &Run, slower_than: Option<f64>) -> Comparison {
         // Which of several checks reports a fault first differs from run to run.
         if shows_fault_of(check, old) && !was.is_some_and(|was| fails(was.counts_as())) {
             comparison.still_failing.push(Entry::of(was, check));
-        } else if !(passes(check.counts_as()) && was.is_some_and(|was| shows_fault_of(was, new))) {
+        } else if !(check.counts_as().passes() && was.is_some_and(|was| shows_fault_of(was, new))) {
             comparison.add(was, Some(check));
         }
     }
@@ -147,12 +147,8 @@ fn fails(kind: OutcomeKind) -> bool {
     matches!(kind, OutcomeKind::Failed | OutcomeKind::KnownFailure)
 }
 
-fn passes(kind: OutcomeKind) -> bool {
-    matches!(kind, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
-}
-
 fn judges(kind: OutcomeKind) -> bool {
-    fails(kind) || passes(kind)
+    fails(kind) || kind.passes()
 }
 
 /// Returns true if the check shows a fault that another check reports in its run, and if that one fails in the other run too.
@@ -204,10 +200,10 @@ impl Comparison {
         let list = match is {
             Some(kind) if fails(kind) && was.is_some_and(fails) => &mut self.still_failing,
             Some(kind) if fails(kind) => &mut self.new_failures,
-            Some(kind) if passes(kind) && was.is_some_and(fails) && tried(new) < tried(old) => {
+            Some(kind) if kind.passes() && was.is_some_and(fails) && tried(new) < tried(old) => {
                 return self.tried_less.extend(old.zip(new).map(|(old, new)| Entry::tried_less(old, new)));
             }
-            Some(kind) if passes(kind) && was.is_some_and(fails) => &mut self.fixed,
+            Some(kind) if kind.passes() && was.is_some_and(fails) => &mut self.fixed,
             Some(OutcomeKind::Broken) if judged => &mut self.newly_not_judged,
             Some(OutcomeKind::Skipped) if judged => &mut self.newly_skipped,
             Some(OutcomeKind::Warned) if was != Some(OutcomeKind::Warned) => &mut self.newly_warned,

@@ -12,7 +12,7 @@ use csi_harness::text::shorten::shortened;
 
 use crate::entry::CheckEntry;
 use crate::journal::Run;
-use crate::words::{in_words, passes};
+use crate::words::in_words;
 
 /// The name of the only suite of the Go csi-sanity.
 const GO_SUITE: &str = "CSI Driver Test Suite";
@@ -114,7 +114,7 @@ fn gravity(outcome: OutcomeKind) -> usize {
 fn case(check: &CheckEntry, area: &str) -> TestCase {
     let outcome = check.outcome();
     let only_warns =
-        outcome == OutcomeKind::Warned || outcome == OutcomeKind::Flaky && passes(check.counts_as());
+        outcome == OutcomeKind::Warned || outcome == OutcomeKind::Flaky && check.counts_as().passes();
     let mut status = match outcome {
         // A warning is no failure: CI systems know no third colour.
         OutcomeKind::Passed => TestCaseStatus::success(),

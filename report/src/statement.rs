@@ -363,9 +363,7 @@ impl Line {
             OutcomeKind::Broken => self.not_judged += 1,
             _ => self.judged += 1,
         }
-        let passed =
-            matches!(outcome, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass);
-        self.passed += usize::from(passed);
+        self.passed += usize::from(outcome.passes());
     }
 
     fn concluded(mut self, own: &BTreeSet<String>) -> Line {

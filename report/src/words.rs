@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use csi_harness::results::outcome::{OutcomeKind, Summary};
+use csi_harness::results::outcome::Summary;
 
 /// `1 check`, `2 checks`.
 pub(crate) fn count(number: usize, what: impl Display) -> String {
@@ -57,11 +57,6 @@ pub(crate) enum Outcomes {
 
 /// The heading of the list of checks that met their time limits.
 pub(crate) const DID_LESS: &str = "Based on less work than planned: these checks met their time limits.";
-
-/// Says if a check that counts so has passed, with warnings or without.
-pub(crate) fn passes(counts_as: OutcomeKind) -> bool {
-    matches!(counts_as, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
-}
 
 /// The text behind a number of faults that this many other checks show again.
 pub(crate) fn again(number: usize) -> String {

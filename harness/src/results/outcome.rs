@@ -150,6 +150,11 @@ impl OutcomeKind {
             OutcomeKind::UnexpectedPass => "unexpected_pass",
         }
     }
+
+    /// Returns true if the check has passed, with warnings or without.
+    pub fn passes(self) -> bool {
+        matches!(self, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
+    }
 }
 
 impl Outcome {

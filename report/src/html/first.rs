@@ -57,8 +57,7 @@ pub(super) fn look(mood: Severity, words: &str) -> (&'static str, &'static str, 
 fn sentence(run: &Run) -> String {
     let counts = run.checks.iter().map(CheckEntry::counts_as);
     let gave_a_verdict = |kind: &OutcomeKind| !matches!(kind, OutcomeKind::Skipped | OutcomeKind::Broken);
-    let (passing, failing): (Vec<_>, Vec<_>) =
-        counts.filter(gave_a_verdict).partition(|kind| crate::words::passes(*kind));
+    let (passing, failing): (Vec<_>, Vec<_>) = counts.filter(gave_a_verdict).partition(|kind| kind.passes());
     let (passed, judged) = (passing.len(), passing.len() + failing.len());
     let day = run.started.split('T').next().unwrap_or_default();
     format!(
