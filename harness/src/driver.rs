@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use csi_proto::Endpoint;
@@ -215,7 +215,7 @@ impl Driver {
     pub async fn start(&self) -> Result<(), DriverError> {
         let _turn = self.0.turn.lock().await;
         if self.has_ended() {
-            self.starts().begin();
+            self.0.starts.lock().begin();
             match &self.0.host {
                 Host::Child(child) => child.start().await?,
                 Host::Elsewhere(elsewhere) => elsewhere.start().await?,
@@ -266,21 +266,17 @@ impl Driver {
 
     /// Notes that it answers.
     pub(crate) fn has_answered(&self) {
-        self.starts().has_answered();
+        self.0.starts.lock().has_answered();
     }
 
     /// The time since it was started; `None` if it has answered since, or was not started.
     pub(crate) fn starting_for(&self) -> Option<Duration> {
-        self.starts().since()
+        self.0.starts.lock().since()
     }
 
     /// The longest that it has taken so far from a start to an answer; `None` where no start was seen.
     pub fn longest_start(&self) -> Option<Duration> {
-        self.starts().longest()
-    }
-
-    fn starts(&self) -> MutexGuard<'_, Starts> {
-        self.0.starts.lock()
+        self.0.starts.lock().longest()
     }
 
     /// Records the processes of the driver, the present ones and later ones.
@@ -340,7 +336,7 @@ impl Driver {
         let _turn = self.0.turn.lock().await;
         self.note("the driver is started once more, beside itself");
         self.0.ends.fetch_add(1, Ordering::SeqCst);
-        self.starts().end();
+        self.0.starts.lock().end();
         match &self.0.host {
             Host::Child(child) => child.start_twice(wait, grace).await.map(Some),
             Host::InProcess(served) => Ok(Some(served.start_twice(grace).await)),
@@ -384,7 +380,7 @@ impl Driver {
         self.note(if grace.is_some() { "the driver is told to stop" } else { "the driver is killed" });
         self.0.down.store(true, Ordering::SeqCst);
         self.0.ends.fetch_add(1, Ordering::SeqCst);
-        self.starts().end();
+        self.0.starts.lock().end();
         let started = Instant::now();
         let (status, killed) = match &self.0.host {
             Host::Child(child) => child.end(grace).await?,

@@ -214,7 +214,7 @@ impl Patience {
 
     /// Notes how long a call took that was done.
     pub(crate) fn took(&self, time: Duration) {
-        let mut slowest = lock(&self.slowest);
+        let mut slowest = self.slowest.lock();
         *slowest = time.max(*slowest);
     }
 
@@ -251,28 +251,28 @@ impl Patience {
 
     /// The time in which the driver has to settle: as configured, or by how fast its calls are.
     pub(crate) fn settle_limit(&self, configured_ms: Option<u64>) -> Duration {
-        let by_calls = || SETTLE_LIMIT.max(*lock(&self.slowest) * SETTLE_CALLS).min(SETTLE_LIMIT_MAX);
+        let by_calls = || SETTLE_LIMIT.max(*self.slowest.lock() * SETTLE_CALLS).min(SETTLE_LIMIT_MAX);
         configured_ms.map_or_else(by_calls, Duration::from_millis)
     }
 
     /// The time to wait for this change, considering earlier waits for it.
     pub(crate) fn settle_limit_of(&self, what: Settles, configured_ms: Option<u64>) -> Duration {
         let whole = self.settle_limit(configured_ms);
-        let known = lock(&self.settled).get(&what).copied().unwrap_or_default();
+        let known = self.settled.lock().get(&what).copied().unwrap_or_default();
         let at_once = known.at_once >= AT_ONCE_TIMES && configured_ms.is_none();
         if !known.late && (known.never || at_once) { whole.min(SETTLE_LIMIT_KNOWN) } else { whole }
     }
 
     /// Notes that something has happened: at once, or only when asked again.
     pub(crate) fn settled(&self, what: Settles, at_once: bool) {
-        let mut settled = lock(&self.settled);
+        let mut settled = self.settled.lock();
         let known = settled.entry(what).or_default();
         if at_once { known.at_once += 1 } else { known.late = true }
     }
 
     /// Records that a change did not happen within its whole time.
     pub(crate) fn never_settled(&self, what: Settles) {
-        lock(&self.settled).entry(what).or_default().never = true;
+        self.settled.lock().entry(what).or_default().never = true;
     }
 }
 
@@ -323,18 +323,14 @@ impl Again {
 }
 
 fn note(in_vain: &InVain, rpc: Rpc, done: bool) {
-    let mut in_vain = lock(in_vain);
+    let mut in_vain = in_vain.lock();
     let again = in_vain.entry(rpc.path).or_default();
     again.has_helped |= done;
     again.in_vain = if done { 0 } else { again.in_vain + 1 };
 }
 
 fn again(in_vain: &InVain, rpc: Rpc) -> Again {
-    lock(in_vain).get(rpc.path).copied().unwrap_or_default()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock()
+    in_vain.lock().get(rpc.path).copied().unwrap_or_default()
 }
 
 #[cfg(test)]

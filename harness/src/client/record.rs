@@ -265,34 +265,34 @@ impl CallLog {
 
     /// Adds a broken rule that did not end the check.
     pub(crate) fn blame(&self, violation: Violation) {
-        self.lock().blamed.push(violation);
+        self.inner.lock().blamed.push(violation);
     }
 
     /// Adds a remark that does not stop the check: a rule that is only recommended, or a tolerated answer.
     pub fn warn(&self, warning: Violation) {
-        self.lock().warnings.push(warning);
+        self.inner.lock().warnings.push(warning);
     }
 
     /// Adds something to know that is no verdict.
     pub(crate) fn note(&self, note: String) {
-        self.lock().notes.push(note);
+        self.inner.lock().notes.push(note);
     }
 
     /// Records that this many tries have begun.
     pub(crate) fn tried(&self, tries: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.tried = inner.tried.max(tries);
     }
 
     /// Notes that a check met its time limit before it had done all its work.
     pub(crate) fn cut_short(&self, work: CutShort) {
-        self.lock().cut_short.push(work);
+        self.inner.lock().cut_short.push(work);
     }
 
     /// Adds what happened between calls and was none.
     pub(crate) fn happened(&self, what: String) {
         let after = self.started.elapsed();
-        self.lock().incidents.push((after, what));
+        self.inner.lock().incidents.push((after, what));
     }
 
     /// The time at which the check began.
@@ -314,7 +314,7 @@ impl CallLog {
             request,
             outcome: Answer::Unknown(NoAnswer::CheckEnded),
         };
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let number = inner.sent;
         inner.sent += 1;
         inner.bytes += call.bytes();
@@ -332,12 +332,12 @@ impl CallLog {
         Ticket(number): Ticket,
         look: impl FnOnce(&CallRecord) -> T,
     ) -> Option<T> {
-        self.lock().find(number).map(|call| look(call))
+        self.inner.lock().find(number).map(|call| look(call))
     }
 
     /// The last call that was sent, if it is kept.
     pub(crate) fn last(&self) -> Option<CallRecord> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let last = inner.sent.checked_sub(1)?;
         inner.find(last).cloned()
     }
@@ -359,7 +359,7 @@ impl CallLog {
     /// Notes how and when a call ended.
     pub(crate) fn ended(&self, Ticket(number): Ticket, at: Instant, outcome: Answer<Message>) {
         let ended_after = at.saturating_duration_since(self.started);
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         match &outcome {
             Answer::Unknown(NoAnswer::Broken(_)) => inner.silence = Some(Silence::ConnectionBroke),
             Answer::Unknown(NoAnswer::Timeout(_)) => {
@@ -388,7 +388,7 @@ impl CallLog {
     /// Records that a worker has given up the calls that it had under way.
     pub(crate) fn let_go(&self, worker: usize) {
         let now = self.started.elapsed();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         // Earlier calls have ended or were given up, because a worker makes one call at a time.
         let Inner { first, latest, .. } = &mut *inner;
         let under_way = first.iter_mut().chain(latest).rev().filter(|call| call.worker == worker);
@@ -401,18 +401,18 @@ impl CallLog {
 
     /// Forgets calls without an answer: the check that made them has explained it.
     pub(crate) fn forget_silence(&self) {
-        self.lock().silence = None;
+        self.inner.lock().silence = None;
     }
 
     /// The reason why calls went unanswered, if any did.
     pub(crate) fn silence(&self) -> Option<Silence> {
-        self.lock().silence
+        self.inner.lock().silence
     }
 
     /// Everything so far; the log is empty afterwards.
     pub(crate) fn take(&self) -> Recorded {
         let now = self.started.elapsed();
-        let mut inner = std::mem::take(&mut *self.lock());
+        let mut inner = std::mem::take(&mut *self.inner.lock());
         for call in inner.first.iter_mut().chain(&mut inner.latest) {
             if matches!(call.outcome, Answer::Unknown(NoAnswer::CheckEnded)) {
                 call.duration = now.saturating_sub(call.sent_after);
@@ -423,10 +423,6 @@ impl CallLog {
         let spent = self.clock.spent();
         let Inner { blamed, warnings, notes, tried, cut_short, incidents, .. } = inner;
         Recorded { calls, calls_dropped, blamed, warnings, notes, tried, cut_short, incidents, spent }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock()
     }
 }
 

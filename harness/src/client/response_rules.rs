@@ -5,7 +5,6 @@ mod parts;
 mod shared_ids;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::MutexGuard;
 
 use csi_proto::lock::Mutex;
 use csi_proto::reflect::prost_reflect::{
@@ -124,10 +123,6 @@ impl ResponseRules {
         !self.secrets.is_empty()
     }
 
-    fn oversized(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.oversized.lock()
-    }
-
     /// The breaches of one rule so far.
     pub(crate) fn breaches(&self, requirement: &Requirement) -> Vec<ResponseBreach> {
         let breaches = self.breaches.lock();
@@ -176,7 +171,7 @@ impl Heard<'_> {
                 self.note(&req::GEN_SECRET_001, "the response", "the value of a secret".to_owned(), &answer);
             }
             if !legal {
-                let mut oversized = self.response_rules.oversized();
+                let mut oversized = self.response_rules.oversized.lock();
                 ids(&reflected, &mut |id| {
                     if oversized.len() < OVERSIZED_MAX {
                         oversized.insert(id.to_owned());
@@ -316,7 +311,7 @@ impl Heard<'_> {
 
     /// Returns true if a message names an object that was made by a request beyond the limits.
     fn is_oversized(&self, message: &DynamicMessage) -> bool {
-        let oversized = self.response_rules.oversized();
+        let oversized = self.response_rules.oversized.lock();
         let mut is_known = false;
         if !oversized.is_empty() {
             own_ids(message, &mut |id| is_known |= oversized.contains(id));

@@ -62,17 +62,17 @@ impl Clock {
 
     /// Counts a pause, whichever part it belongs to.
     pub(crate) fn waited(&self, pause: Duration) {
-        self.lock().spent.waiting += pause;
+        self.0.lock().spent.waiting += pause;
     }
 
     pub(crate) fn spent(&self) -> TimeSpent {
-        let part = self.lock().part;
+        let part = self.0.lock().part;
         self.turn_to(part);
-        self.lock().spent
+        self.0.lock().spent
     }
 
     fn turn_to(&self, part: Part) -> Part {
-        let mut counting = self.lock();
+        let mut counting = self.0.lock();
         let elapsed = counting.since.elapsed();
         match counting.part {
             Part::Checking => {}
@@ -82,10 +82,6 @@ impl Clock {
         }
         counting.since = Instant::now();
         std::mem::replace(&mut counting.part, part)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Counting> {
-        self.0.lock()
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use csi_proto::Rpc;
@@ -121,7 +120,7 @@ impl Counted {
 impl Tally {
     /// Counts a call of a check.
     pub(crate) fn add<T>(&self, check: &str, rpc: Rpc, answer: &Answer<T>, time: Duration) {
-        let mut rpcs = self.lock();
+        let mut rpcs = self.rpcs.lock();
         let Counted { calls, failing } = rpcs.entry(rpc.path).or_insert_with(|| Counted::of(rpc));
         let how = match answer {
             Answer::Ok(_) => {
@@ -151,28 +150,24 @@ impl Tally {
 
     /// Enters how long a write of a workload took beside calls of an RPC.
     pub(crate) fn paused(&self, rpc: Rpc, pause: Duration) {
-        let mut rpcs = self.lock();
+        let mut rpcs = self.rpcs.lock();
         let longest = &mut rpcs.entry(rpc.path).or_insert_with(|| Counted::of(rpc)).calls.longest_pause;
         *longest = Some(longest.map_or(pause, |longest| longest.max(pause)));
     }
 
     /// The first call of the RPC that failed for this reason, if the driver has done none since.
     pub(crate) fn first_failure(&self, rpc: Rpc, reason: &str) -> Option<FirstFailure> {
-        self.lock().get(rpc.path)?.failing.get(reason).cloned()
+        self.rpcs.lock().get(rpc.path)?.failing.get(reason).cloned()
     }
 
     /// Calls of the RPC so far, if there are any.
     pub(crate) fn calls_of(&self, rpc: Rpc) -> Option<RpcCalls> {
-        self.lock().get(rpc.path).map(|counted| counted.calls.clone())
+        self.rpcs.lock().get(rpc.path).map(|counted| counted.calls.clone())
     }
 
     /// Everything so far, by path.
     pub(crate) fn calls(&self) -> Vec<RpcCalls> {
-        self.lock().values().map(|counted| counted.calls.clone()).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Counted>> {
-        self.rpcs.lock()
+        self.rpcs.lock().values().map(|counted| counted.calls.clone()).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! A driver that this process serves itself, with threads of its own, so that it can be killed like any other.
 
 use std::fmt;
-use std::sync::{MutexGuard, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use csi_proto::lock::Mutex;
@@ -50,7 +50,7 @@ impl InProcess {
         self.end(None).await;
         let running = Running::new((self.serve)().map_err(DriverError::Serve)?);
         let running = running.await.map_err(DriverError::Serve)?;
-        *self.lock() = Some(running);
+        *self.running.lock() = Some(running);
         Ok(())
     }
 
@@ -61,7 +61,7 @@ impl InProcess {
             Err(error) => Err(error),
         };
         let Ok(second) = second else { return Left::First };
-        let first = self.lock().replace(second);
+        let first = self.running.lock().replace(second);
         if let Some(first) = first {
             first.end(Some(grace)).await;
         }
@@ -70,7 +70,7 @@ impl InProcess {
 
     /// Ends the driver, after a grace if there is one. Returns true if it had to be killed.
     pub(super) async fn end(&self, grace: Option<Duration>) -> bool {
-        let running = self.lock().take();
+        let running = self.running.lock().take();
         match running {
             Some(running) => running.end(grace).await,
             None => false,
@@ -79,8 +79,11 @@ impl InProcess {
 
     /// Keeps the thread of the driver busy until the guard is dropped. Other threads of the driver continue.
     pub(super) async fn freeze(&self) -> std::io::Result<Frozen> {
-        let handle =
-            self.lock().as_ref().and_then(|running| Some(running.threads.0.as_ref()?.handle().clone()));
+        let handle = self
+            .running
+            .lock()
+            .as_ref()
+            .and_then(|running| Some(running.threads.0.as_ref()?.handle().clone()));
         let handle = handle.ok_or(std::io::ErrorKind::NotFound)?;
         let (held, released) = mpsc::channel::<()>();
         let (begun_sender, begun) = oneshot::channel();
@@ -94,11 +97,7 @@ impl InProcess {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.lock().as_ref().is_none_or(|running| running.served.iter().any(JoinHandle::is_finished))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock()
+        self.running.lock().as_ref().is_none_or(|running| running.served.iter().any(JoinHandle::is_finished))
     }
 }
 

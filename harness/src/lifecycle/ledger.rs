@@ -150,7 +150,7 @@ impl Ledger {
     pub(crate) fn claim(&self, resource: Resource, session: &Session, scope: Scope) -> Claim<'_> {
         let (node, secrets) = (session.node(), session.secrets());
         let key = key(&resource, node);
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.claimed += 1;
         let latest = inner.claimed;
         match inner.find(&key) {
@@ -186,7 +186,7 @@ impl Ledger {
     /// Changes what is known of a resource, if it is in the ledger.
     pub(crate) fn amend(&self, resource: &Resource, node: usize, amend: impl FnOnce(&mut Resource)) {
         let key = key(resource, node);
-        if let Some(entry) = self.lock().find(&key) {
+        if let Some(entry) = self.inner.lock().find(&key) {
             amend(&mut entry.resource);
             if let (Some(logbook), Some(noted)) = (&self.logbook, entry.noted) {
                 logbook.amended(noted, &entry.resource, node);
@@ -196,12 +196,12 @@ impl Ledger {
 
     /// Returns true if a resource is known to be there.
     pub(crate) fn has(&self, resource: &Resource, node: usize) -> bool {
-        self.lock().find(&key(resource, node)).is_some_and(|entry| entry.exists == Exists::Yes)
+        self.inner.lock().find(&key(resource, node)).is_some_and(|entry| entry.exists == Exists::Yes)
     }
 
     /// Marks a resource as gone. A call under way may make it again.
     pub(crate) fn settle(&self, resource: &Resource, node: usize) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let key = key(resource, node);
         if let Some(entry) = inner.find(&key) {
             entry.exists = Exists::No;
@@ -212,14 +212,14 @@ impl Ledger {
     /// Notes that a call to undo a resource is about to be sent.
     pub(crate) fn undoing(&self, resource: &Resource, node: usize) -> Undoing {
         let key = key(resource, node);
-        let latest = self.lock().find(&key).filter(|entry| entry.claims == 0).map(|entry| entry.latest);
+        let latest = self.inner.lock().find(&key).filter(|entry| entry.claims == 0).map(|entry| entry.latest);
         Undoing { key, latest }
     }
 
     /// Marks a resource as gone after it was undone, unless a call to make it was under way at the same time: either of
     /// the two may have come first.
     pub(crate) fn undone(&self, Undoing { key, latest }: Undoing) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if let Some(entry) = inner.find(&key)
             && Some(entry.latest) == latest
         {
@@ -230,7 +230,7 @@ impl Ledger {
 
     /// A new scope inside another one.
     pub(crate) fn scope_inside(&self, around: Scope) -> Scope {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.around.push(around);
         inner.around.len() - 1
     }
@@ -279,7 +279,7 @@ impl Ledger {
                     if !stays.in_doubt {
                         round.reasons.push(format!("{}: {}", one.resource, stays.why));
                     }
-                    if let Some(entry) = self.lock().find(&one.key) {
+                    if let Some(entry) = self.inner.lock().find(&one.key) {
                         let before = entry.stays.take().filter(|before| before.outlasts(&stays));
                         entry.stays = Some(before.unwrap_or(stays));
                     }
@@ -319,7 +319,7 @@ impl Ledger {
     /// there was anything.
     async fn undo_late(&self, session: &Session, resource: &Resource) -> bool {
         let late: Vec<(Resource, usize)> =
-            self.lock().late.iter().filter(|(late, _)| late.uses(resource)).cloned().collect();
+            self.inner.lock().late.iter().filter(|(late, _)| late.uses(resource)).cloned().collect();
         for (late, node) in &late {
             // The resource may not exist, so a failure here proves nothing. If it does exist and stays, the resource
             // that it uses cannot be undone, and that is reported.
@@ -330,7 +330,7 @@ impl Ledger {
 
     /// Stops asking for resources of unknown id that calls without an answer may have made.
     pub(crate) fn give_up_unnamed(&self, scope: Scope) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Inner { entries, around, .. } = &mut *inner;
         for entry in entries.values_mut() {
             let is_within = is_within(around, entry.scope, scope);
@@ -345,12 +345,12 @@ impl Ledger {
 
     /// The number of entries.
     fn count(&self) -> u64 {
-        self.lock().entries.len() as u64
+        self.inner.lock().entries.len() as u64
     }
 
     /// The resources that could not be undone, or were not tried any more.
     pub(crate) fn open(&self) -> Vec<String> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner
             .entries
             .values()
@@ -361,7 +361,7 @@ impl Ledger {
 
     /// Returns each resource that was undone with OK and is still mounted, with its node.
     pub(crate) fn still_mounted(&self) -> Vec<(Resource, usize)> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let is_still_mounted = |entry: &&Entry| {
             let stays = entry.stays.as_ref();
             entry.exists == Exists::Yes && stays.is_some_and(|stays| stays.obstacle == Obstacle::StillMounted)
@@ -382,13 +382,13 @@ impl Ledger {
             remove: None,
             by_cleanup: is_kept,
         };
-        self.lock().entries.values().map(left_behind).collect()
+        self.inner.lock().entries.values().map(left_behind).collect()
     }
 
     /// The youngest resource in a scope that may be there, but for those that could not be undone, and others of its kind, so many at most,
     /// that can be undone at the same time.
     fn youngest(&self, scope: Scope, left: &HashSet<String>, at_once: usize) -> Vec<Undo> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let of_scope = |entry: &&Entry| {
             entry.exists != Exists::No
                 && !entry.is_given_up
@@ -434,10 +434,6 @@ impl Ledger {
         if let (Some(logbook), Some(noted)) = (&self.logbook, gone.and_then(|gone| gone.noted)) {
             logbook.gone(noted);
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock()
     }
 }
 
@@ -492,7 +488,7 @@ impl Claim<'_> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let mut inner = self.ledger.lock();
+        let mut inner = self.ledger.inner.lock();
         if let Some(entry) = inner.find(&self.key) {
             entry.claims -= 1;
             if self.exists == Exists::Yes

@@ -116,7 +116,7 @@ impl Logbook {
     /// Notes a resource before the call that may make it. Returns the number under which it is known.
     pub(crate) fn begun(&self, resource: &Resource, node: usize) -> u64 {
         let number = {
-            let mut open = self.lock();
+            let mut open = self.open.lock();
             open.resources += 1;
             open.noted += 1;
             open.noted
@@ -137,7 +137,7 @@ impl Logbook {
 
     /// Notes that a resource is gone.
     pub(crate) fn gone(&self, number: u64) {
-        self.lock().resources -= 1;
+        self.open.lock().resources -= 1;
         self.write(&News::Gone(number));
     }
 
@@ -153,11 +153,7 @@ impl Logbook {
 
     /// A run continues without its file: where the disk is full, undoing matters more than a complete file.
     fn write(&self, news: &News) {
-        let _ = self.lock().file.write_all(&news.line());
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
-        self.open.lock()
+        let _ = self.open.lock().file.write_all(&news.line());
     }
 }
 
@@ -173,7 +169,7 @@ impl Notebook for Logbook {
 
 impl Drop for Logbook {
     fn drop(&mut self) {
-        let _ = match self.driver_ends_too || self.lock().resources == 0 {
+        let _ = match self.driver_ends_too || self.open.lock().resources == 0 {
             // Nothing is left that could be undone.
             true => std::fs::remove_file(&self.path),
             // If shortening fails, the whole file describes the same resources.

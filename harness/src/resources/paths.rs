@@ -11,7 +11,7 @@ use std::fs::DirBuilder;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use csi_proto::lock::Mutex;
@@ -186,7 +186,7 @@ impl Paths {
     /// Makes a staging directory again that the driver has removed together with what was staged there. The caller has
     /// to ensure that it exists before each NodeStageVolume.
     pub(crate) fn renew_staging(&self, path: &Path) {
-        if self.commands.create_staging_path_command.is_none() && lock(&self.made).contains_key(path) {
+        if self.commands.create_staging_path_command.is_none() && self.made.lock().contains_key(path) {
             // It may still exist. If it cannot be made, the driver reports that.
             let _ = std::fs::create_dir(path);
         }
@@ -260,7 +260,7 @@ impl Paths {
     }
 
     fn note(&self, path: &Path, levels: Vec<PathBuf>) {
-        let mut made = lock(&self.made);
+        let mut made = self.made.lock();
         let known = made.entry(path.to_owned()).or_default();
         // A place can be made again while it is there.
         known.extend(levels.into_iter().filter(|level| !known.contains(level)).collect::<Vec<_>>());
@@ -270,18 +270,18 @@ impl Paths {
     fn remove<'a>(&'a self, path: &'a Path, command: Option<&'a Path>) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let limit = limit(self.commands.remove_timeout_ms);
-            let lowest = || lock(&self.made).get(path).and_then(|levels| levels.last().cloned());
+            let lowest = || self.made.lock().get(path).and_then(|levels| levels.last().cloned());
             while let Some(level) = lowest() {
                 match command {
                     Some(command) => self.commands.run(command, &level, limit).await.map(drop)?,
                     None => remove(&level).await?,
                 }
                 // The entry goes only after the directory, so that it is known in any case if this is interrupted.
-                if let Some(levels) = lock(&self.made).get_mut(path) {
+                if let Some(levels) = self.made.lock().get_mut(path) {
                     levels.retain(|other| *other != level);
                 }
             }
-            lock(&self.made).remove(path);
+            self.made.lock().remove(path);
             Ok(())
         })
     }
@@ -295,7 +295,7 @@ impl Paths {
             let place = made.iter().find(|(path, levels)| is_over(path) || levels.iter().any(is_over));
             place.map(|(path, levels)| (path.clone(), levels.iter().rfind(|level| is_over(level)).cloned()))
         };
-        let Some((place, level)) = of_the_run(&lock(&self.made)) else { return false };
+        let Some((place, level)) = of_the_run(&self.made.lock()) else { return false };
         let path = level.unwrap_or_else(|| place.clone());
         let is_ours = |root: &Path| is_below(&path, root).unwrap_or(false);
         if self.commands().is_some()
@@ -345,23 +345,19 @@ fn levels_below(above: &Path, path: &Path) -> Vec<PathBuf> {
     levels
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
-}
-
 /// Directories that were made for all paths of a run. They are removed with the value.
 #[derive(Debug, Default)]
 struct Common(Mutex<Vec<PathBuf>>);
 
 impl Common {
     fn add(&self, made: Vec<PathBuf>) {
-        lock(&self.0).extend(made);
+        self.0.lock().extend(made);
     }
 }
 
 impl Drop for Common {
     fn drop(&mut self) {
-        let mut made = std::mem::take(&mut *lock(&self.0));
+        let mut made = std::mem::take(&mut *self.0.lock());
         made.sort_by_key(|level| level.components().count());
         for level in made.iter().rev() {
             // Files that others have put there stay.

@@ -12,7 +12,7 @@ mod snapshot;
 mod workload;
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_harness::client::answer;
@@ -130,17 +130,17 @@ impl Orchestrator {
     /// Appends a text to the name that a name of the model stands for.
     pub fn append_to_name(&self, name: Name, text: &str) {
         let unique = self.cx.unique_name();
-        self.memory().append_to_name(name, unique, text);
+        self.memory.lock().append_to_name(name, unique, text);
     }
 
     /// Returns true if the driver has given this id.
     pub fn knows(&self, id: Id) -> bool {
-        self.memory().ids.text(id).is_some()
+        self.memory.lock().ids.text(id).is_some()
     }
 
     /// The ids that the driver has given under a name, in their order.
     pub fn ids(&self, name: Name) -> Vec<Id> {
-        self.memory().ids.of(name)
+        self.memory.lock().ids.of(name)
     }
 
     /// Makes a call. `None` if it speaks of something that was never made.
@@ -293,7 +293,7 @@ impl Orchestrator {
         let returned = self.now();
         let (answer, message, response) = match reply.answer() {
             answer::Answer::Ok(response) => {
-                let answer = Answer::Done(read(&mut self.memory(), response));
+                let answer = Answer::Done(read(&mut self.memory.lock(), response));
                 (answer, String::new(), self.kept(|| shown(response)))
             }
             answer::Answer::Refused(refused) => {
@@ -322,18 +322,14 @@ impl Orchestrator {
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock()
-    }
-
     /// The id as the driver gave it.
     fn text(&self, id: Id) -> String {
-        self.memory().ids.text(id).unwrap_or_default().to_owned()
+        self.memory.lock().ids.text(id).unwrap_or_default().to_owned()
     }
 
     /// The name on the wire.
     fn name(&self, name: Name) -> String {
-        self.memory().name(name, || self.cx.unique_name())
+        self.memory.lock().name(name, || self.cx.unique_name())
     }
 
     /// The source of a copy on the wire.

@@ -93,7 +93,7 @@ impl Recorder {
         let made = self.orchestrator.worker(worker).make(&call).await?;
         self.sees(Moment::Ends(call.method()));
         if let Some(made) = &made {
-            self.lock().push((worker, call, made.clone()));
+            self.made.lock().push((worker, call, made.clone()));
         }
         Ok(made)
     }
@@ -146,24 +146,20 @@ impl Recorder {
 
     /// Notes that the driver is ended now.
     pub(crate) fn disrupted(&self, by: &'static Disruption) {
-        self.ends().push(End { by, at: self.orchestrator.now(), back: None });
+        self.ends.lock().push(End { by, at: self.orchestrator.now(), back: None });
     }
 
     /// Notes that it answers again.
     pub(crate) fn is_back(&self) {
-        if let Some(end) = self.ends().last_mut() {
+        if let Some(end) = self.ends.lock().last_mut() {
             end.back = Some(self.orchestrator.now());
         }
-    }
-
-    fn ends(&self) -> std::sync::MutexGuard<'_, Vec<End>> {
-        self.ends.lock()
     }
 
     /// Adds the calls that were under way to the violation of a driver that has not come back.
     pub(crate) fn with_calls_under_way(&self, stop: Stop, by: &Disruption) -> Stop {
         let Stop::Violation(violation) = stop else { return stop };
-        let made = self.lock();
+        let made = self.made.lock();
         let unanswered = || made.iter().filter(|(_, _, made)| made.answer == Answer::Unknown);
         let mut lines = vec!["calls under way when it ended".to_owned()];
         lines.extend(unanswered().map(|(worker, call, _)| format!("  worker {worker:<3} {call}")));
@@ -209,7 +205,7 @@ impl Recorder {
     }
 
     fn judged(&self, reported: &mut Reported) -> Judged {
-        let mut made = std::mem::take(&mut *self.lock());
+        let mut made = std::mem::take(&mut *self.made.lock());
         made.sort_by_key(|(_, _, made)| made.span.invoked);
         let entry = |(worker, call, made): &(u16, Call, Made)| Entry {
             worker: *worker,
@@ -217,7 +213,7 @@ impl Recorder {
             answer: self.orchestrator.answer(made),
             span: made.span,
         };
-        let was_ended = !self.ends().is_empty();
+        let was_ended = !self.ends.lock().is_empty();
         let profile = DriverProfile { known: reported.known(), was_ended, ..self.profile.clone() };
         let history = History { profile, entries: made.iter().map(entry).collect() };
         let report = check(&history);
@@ -233,11 +229,11 @@ impl Recorder {
         let first =
             unordered.calls.iter().filter_map(|place| made.get(*place)).map(|(_, _, made)| made.span.invoked);
         let first = first.min().unwrap_or_default();
-        lines.extend(self.ends().iter().map(|end| end.described(first)));
+        lines.extend(self.ends.lock().iter().map(|end| end.described(first)));
         if let Some(folder) = &self.cx.config().effort.regressions {
             let steps = made.iter().cloned();
             let steps = steps.map(|(worker, call, made)| step(worker, call, Vec::new(), made));
-            let disruptions = self.ends().iter().map(|end| end.by.after(end.at)).collect();
+            let disruptions = self.ends.lock().iter().map(|end| end.by.after(end.at)).collect();
             let case = case(&self.cx, seed, BreachText::from(&unordered.breach));
             let case = Case { steps: steps.collect(), disruptions, ..case };
             lines.push(case.store_in(folder));
@@ -261,7 +257,7 @@ impl Recorder {
             let returned = made.span.returned;
             (returned, reproduction(&[step(*worker, call.clone(), Vec::new(), made.clone())]))
         });
-        let ends = self.ends();
+        let ends = self.ends.lock();
         let ends = ends.iter().map(|end| {
             let what = format!("the driver is {}, and started again", end.by.participle());
             (end.at, vec![ReproductionStep::by_hand(what)])
@@ -273,10 +269,6 @@ impl Recorder {
         steps.extend(ends);
         steps.sort_by_key(|(at, _)| *at);
         steps.into_iter().flat_map(|(_, steps)| steps).collect()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u16, Call, Made)>> {
-        self.made.lock()
     }
 }
 

@@ -88,7 +88,7 @@ impl Orchestrator {
 
     async fn controller_publish(&self, volume: Id, node: Node, usage: Usage, readonly: bool) -> Made {
         let request = {
-            let memory = self.memory();
+            let memory = self.memory.lock();
             v1::ControllerPublishVolumeRequest {
                 volume_id: memory.ids.text(volume).unwrap_or_default().to_owned(),
                 node_id: self.probed.node(node),
@@ -119,10 +119,10 @@ impl Orchestrator {
     }
 
     async fn validate(&self, volume: Id, usage: Usage) -> Made {
-        let set = self.memory().parameters.get(&volume).copied().unwrap_or_default();
+        let set = self.memory.lock().parameters.get(&volume).copied().unwrap_or_default();
         let request = v1::ValidateVolumeCapabilitiesRequest {
             volume_id: self.text(volume),
-            volume_context: self.memory().contexts.get(&volume).cloned().unwrap_or_default(),
+            volume_context: self.memory.lock().contexts.get(&volume).cloned().unwrap_or_default(),
             volume_capabilities: vec![self.capability(usage)],
             parameters: self.probed.parameters(set),
             ..Default::default()
@@ -192,7 +192,7 @@ impl Orchestrator {
         pages: u32,
         entries: &[v1::list_volumes_response::Entry],
     ) -> Listed<VolumeResponse> {
-        let memory = self.memory();
+        let memory = self.memory.lock();
         let entries = entries.iter().filter_map(|entry| listed(&self.probed, &memory, entry));
         Listed { pages, entries: entries.collect() }
     }

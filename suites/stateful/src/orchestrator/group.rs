@@ -81,7 +81,7 @@ impl Orchestrator {
 
     /// The group snapshot with its members in the form that requests need.
     fn members(&self, group: Id) -> v1::VolumeGroupSnapshot {
-        self.memory().groups.get(&group).cloned().unwrap_or_default()
+        self.memory.lock().groups.get(&group).cloned().unwrap_or_default()
     }
 }
 

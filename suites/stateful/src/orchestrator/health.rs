@@ -111,7 +111,7 @@ impl Orchestrator {
     }
 
     pub(super) fn listed_health(&self, list: &List) -> Listed<VolumeResponse> {
-        let memory = self.memory();
+        let memory = self.memory.lock();
         let entry = |volume: &String| {
             let id = memory.ids.find(&[ObjectKind::Volume], volume)?;
             let is_missing = list.missing.contains(volume);

@@ -68,17 +68,17 @@ impl Orchestrator {
         if !self.cx.target().capabilities().has(Capability::StageUnstageVolume) {
             return Ok(String::new());
         }
-        let known = self.memory().staging_paths.get(&(volume, node)).cloned();
+        let known = self.memory.lock().staging_paths.get(&(volume, node)).cloned();
         if let Some(path) = known {
             return Ok(path);
         }
         let made = self.at(node).staging_path_of(&self.text(volume)).await?;
-        Ok(self.memory().staging_paths.entry((volume, node)).or_insert(made).clone())
+        Ok(self.memory.lock().staging_paths.entry((volume, node)).or_insert(made).clone())
     }
 
     /// The target path of a place on a node.
     pub(super) async fn target_path(&self, at: (Id, Node, Target)) -> CheckResult<String> {
-        let known = self.memory().target_paths.get(&at).cloned();
+        let known = self.memory.lock().target_paths.get(&at).cloned();
         if let Some(path) = known {
             return Ok(path);
         }
@@ -87,12 +87,12 @@ impl Orchestrator {
             std::fs::create_dir_all(&made)
                 .map_err(|error| Stop::broken(format!("failed to make {made}: {error}")))?;
         }
-        Ok(self.memory().target_paths.entry(at).or_insert(made).clone())
+        Ok(self.memory.lock().target_paths.entry(at).or_insert(made).clone())
     }
 
     /// Returns true if the file system of a volume, where it is staged or published, ends with a process.
     pub(crate) fn is_served_by_a_process(&self, volume: Id, node: Node, target: Target) -> bool {
-        let memory = self.memory();
+        let memory = self.memory.lock();
         let staged = memory.staging_paths.get(&(volume, node));
         let published = memory.target_paths.get(&(volume, node, target));
         staged.into_iter().chain(published).any(|path| is_fuse(Path::new(path)))
@@ -100,7 +100,7 @@ impl Orchestrator {
 
     /// Returns true if the file system of any volume ends with a process.
     pub(super) fn is_any_served_by_a_process(&self) -> bool {
-        let memory = self.memory();
+        let memory = self.memory.lock();
         let mut paths = memory.staging_paths.values().chain(memory.target_paths.values());
         paths.any(|path| is_fuse(Path::new(path)))
     }
@@ -108,7 +108,7 @@ impl Orchestrator {
     async fn stage(&self, volume: Id, node: Node, usage: Usage) -> CheckResult<Made> {
         let staging_target_path = self.staging_path(volume, node).await?;
         let request = {
-            let memory = self.memory();
+            let memory = self.memory.lock();
             v1::NodeStageVolumeRequest {
                 volume_id: memory.ids.text(volume).unwrap_or_default().to_owned(),
                 publish_context: memory.publish_contexts.get(&(volume, node)).cloned().unwrap_or_default(),
@@ -138,7 +138,7 @@ impl Orchestrator {
         let staging_target_path = self.staging_path(volume, node).await?;
         let target_path = self.target_path(at).await?;
         let request = {
-            let mut memory = self.memory();
+            let mut memory = self.memory.lock();
             memory.usages.insert(at, usage);
             v1::NodePublishVolumeRequest {
                 volume_id: memory.ids.text(volume).unwrap_or_default().to_owned(),
@@ -165,7 +165,7 @@ impl Orchestrator {
 
     /// Sends volume_capability as kubelet does: without it, a plugin may be unable to find out the access type.
     async fn node_expand(&self, at: (Id, Node, Target), size: Size) -> CheckResult<Made> {
-        let usage = self.memory().usages.get(&at).copied();
+        let usage = self.memory.lock().usages.get(&at).copied();
         let request = v1::NodeExpandVolumeRequest {
             volume_id: self.text(at.0),
             volume_path: self.target_path(at).await?,

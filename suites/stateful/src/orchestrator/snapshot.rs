@@ -82,7 +82,7 @@ impl Orchestrator {
         pages: u32,
         snapshots: &[v1::Snapshot],
     ) -> Listed<SnapshotResponse> {
-        let memory = self.memory();
+        let memory = self.memory.lock();
         let entry = |snapshot: &v1::Snapshot| {
             let id = memory.ids.find(&[ObjectKind::Snapshot], &snapshot.snapshot_id)?;
             Some((id, SnapshotResponse::Seen(facts(&memory, snapshot, Some(id)))))
