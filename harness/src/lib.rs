@@ -129,7 +129,6 @@ pub mod results {
     pub mod fault;
     pub mod outcome;
     pub mod stored;
-    pub mod wording;
 }
 
 mod verdict;

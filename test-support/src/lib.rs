@@ -19,3 +19,4 @@ pub mod process;
 pub mod proven;
 pub mod quirks;
 pub mod run;
+pub mod wording;

@@ -15,10 +15,11 @@ use csi_harness::driver::Driver;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report::FailureReport;
 use csi_harness::results::outcome::{CheckReport, Finding, Halt, Outcome, Summary};
-use csi_harness::results::wording;
 use csi_harness::run::runner::{RunOptions, Runner};
 use libtest_mimic::Failed;
 use tokio::sync::watch;
+
+use crate::wording;
 
 /// The number, or another parsed value, in an environment variable if that is set.
 ///

@@ -36,7 +36,7 @@ fn seen(text: &str) -> String {
 }
 
 /// Returns true if the character is part of a word, that is, no space and no punctuation.
-pub(crate) fn is_of_word(c: char) -> bool {
+pub fn is_of_word(c: char) -> bool {
     !c.is_whitespace() && !"\"'`{}[]()<>,;:=|/".contains(c)
 }
 

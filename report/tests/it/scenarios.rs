@@ -10,11 +10,11 @@ use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, Config, TimeLimits};
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::Halt;
-use csi_harness::results::wording;
 use csi_harness::run::runner::{RunOptions, Runner};
 use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener};
 use csi_report::{Detail, Terminal};
+use csi_test_support::wording;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

@@ -2,14 +2,13 @@
 
 use std::sync::LazyLock;
 
+use csi_harness::results::failure_report::{self, FailureReport};
+use csi_harness::results::outcome::{CheckReport, Outcome};
+use csi_harness::text::shorten::{is_of_word, shortened};
 use regex_lite::Regex;
 
-use crate::results::failure_report::{self, FailureReport};
-use crate::results::outcome::{CheckReport, Outcome};
-use crate::text::shorten::{is_of_word, shortened};
-
 /// Characters of a line that is shown.
-pub const LINE_CHARS_MAX: usize = 1_000;
+const LINE_CHARS_MAX: usize = 1_000;
 /// Characters of a word that is shown: what stands between punctuation and spaces.
 const WORD_CHARS_MAX: usize = 200;
 
