@@ -49,7 +49,7 @@ pub(crate) type Scope = usize;
 /// The scope of the whole check.
 pub(crate) const WHOLE: Scope = 0;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     key: String,
     resource: Resource,
@@ -80,15 +80,6 @@ const MANY: u64 = 100;
 /// Resources that are undone at the same time.
 const AT_ONCE_MAX: usize = 16;
 
-/// A resource to undo.
-struct Undo {
-    key: String,
-    resource: Resource,
-    node: usize,
-    secrets: Option<Arc<Secret>>,
-    exists: Exists,
-}
-
 impl Entry {
     /// Returns true if the resource may not exist.
     fn is_in_doubt(&self) -> bool {
@@ -100,16 +91,6 @@ impl Entry {
         let are_there = self.exists == Exists::Yes && other.exists == Exists::Yes;
         let (one, another) = (self.resource.volume_id(), other.resource.volume_id());
         are_there && one.is_some() && one == another
-    }
-
-    fn undo(&self) -> Undo {
-        Undo {
-            key: self.key.clone(),
-            resource: self.resource.clone(),
-            node: self.node,
-            secrets: self.secrets.clone(),
-            exists: self.exists,
-        }
     }
 }
 
@@ -297,8 +278,8 @@ impl Ledger {
     ///
     /// # Errors
     /// The reason why it stays.
-    async fn try_to_undo(&self, session: &Session, one: &Undo, is_gone: &AtomicBool) -> Result<(), Stays> {
-        let Undo { resource, exists, .. } = one;
+    async fn try_to_undo(&self, session: &Session, one: &Entry, is_gone: &AtomicBool) -> Result<(), Stays> {
+        let Entry { resource, exists, .. } = one;
         let takes_a_call = resource.takes_a_call();
         if takes_a_call && is_gone.load(Ordering::Relaxed) {
             // Each call would be made again for as long as a driver may need to come back.
@@ -387,7 +368,7 @@ impl Ledger {
 
     /// The youngest resource in a scope that may be there, but for those that could not be undone, and others of its kind, so many at most,
     /// that can be undone at the same time.
-    fn youngest(&self, scope: Scope, left: &HashSet<String>, at_once: usize) -> Vec<Undo> {
+    fn youngest(&self, scope: Scope, left: &HashSet<String>, at_once: usize) -> Vec<Entry> {
         let inner = self.inner.lock();
         let of_scope = |entry: &&Entry| {
             entry.exists != Exists::No
@@ -421,7 +402,7 @@ impl Ledger {
                 }
             }
         }
-        found.into_iter().map(Entry::undo).collect()
+        found.into_iter().cloned().collect()
     }
 
     /// Removes the entry if the resource is gone and no call under way may make it.
