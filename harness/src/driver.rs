@@ -227,6 +227,14 @@ impl Driver {
         Ok(())
     }
 
+    /// The driver as a process that the run has started, if it is one.
+    fn as_child(&self) -> Option<&Child> {
+        match &self.0.host {
+            Host::Child(child) => Some(child),
+            Host::Elsewhere(_) | Host::InProcess(_) => None,
+        }
+    }
+
     /// Returns true if the run can start its next version.
     pub fn has_next_version(&self) -> bool {
         matches!(&self.0.host, Host::Child(child) if child.has_next())
@@ -234,10 +242,7 @@ impl Driver {
 
     /// The version that is started next, and that runs unless another one was chosen since the last start.
     pub fn version(&self) -> Version {
-        match &self.0.host {
-            Host::Child(child) => child.version(),
-            Host::Elsewhere(_) | Host::InProcess(_) => Version::Present,
-        }
+        self.as_child().map_or(Version::Present, Child::version)
     }
 
     /// Chooses the version of all starts from now on. A process that runs goes on. Without a next version, this does nothing.
@@ -444,10 +449,7 @@ impl Driver {
 
     /// The file that gets the output of the driver, if that is a file.
     pub fn log(&self) -> Option<&DriverLog> {
-        match &self.0.host {
-            Host::Child(child) => child.log(),
-            Host::Elsewhere(_) | Host::InProcess(_) => None,
-        }
+        self.as_child()?.log()
     }
 
     /// The last lines of output since the last start, as far as they are known. They are harmless to a terminal, and
@@ -462,10 +464,7 @@ impl Driver {
     /// # Errors
     /// Its files cannot be created.
     pub async fn watch_commands(&self) -> Option<io::Result<CommandWatch<'_>>> {
-        match &self.0.host {
-            Host::Child(child) => Some(child.commands()?.watch().await),
-            Host::Elsewhere(_) | Host::InProcess(_) => None,
-        }
+        Some(self.as_child()?.commands()?.watch().await)
     }
 
     /// Begins to watch more commands than [`Driver::watch_commands`] does, each of which can be broken.
@@ -473,31 +472,19 @@ impl Driver {
     /// # Errors
     /// The directory with the shims cannot be made.
     pub async fn watch_all_commands(&self) -> Option<io::Result<CommandWatch<'_>>> {
-        match &self.0.host {
-            Host::Child(child) => Some(child.commands()?.watch_all().await),
-            Host::Elsewhere(_) | Host::InProcess(_) => None,
-        }
+        Some(self.as_child()?.commands()?.watch_all().await)
     }
 
     /// Watches the system calls of the driver from its next start on, or stops watching them. Returns false if the run
     /// has not started the driver.
     pub fn supervise(&self, supervisor: Option<Supervisor>) -> bool {
-        match &self.0.host {
-            Host::Child(child) => {
-                child.supervise(supervisor);
-                true
-            }
-            Host::Elsewhere(_) | Host::InProcess(_) => false,
-        }
+        self.as_child().map(|child| child.supervise(supervisor)).is_some()
     }
 
     /// The driver's mount calls since the last time, if they are watched: after [`Driver::supervise`] with
     /// [`Supervisor::of_mounts`].
     pub fn take_mount_calls(&self) -> Option<Vec<MountCall>> {
-        match &self.0.host {
-            Host::Child(child) => child.take_mount_calls(),
-            Host::Elsewhere(_) | Host::InProcess(_) => None,
-        }
+        self.as_child()?.take_mount_calls()
     }
 
     /// True if the driver's mount calls are watched.
@@ -516,10 +503,7 @@ impl Driver {
     /// # Errors
     /// It cannot be written.
     pub fn lend_command(&self, name: &str, script: &str) -> Option<io::Result<LentCommand>> {
-        match &self.0.host {
-            Host::Child(child) => Some(child.commands()?.lend(name, script)),
-            Host::Elsewhere(_) | Host::InProcess(_) => None,
-        }
+        Some(self.as_child()?.commands()?.lend(name, script))
     }
 
     /// The number of times that it was ended on purpose. If that has changed during a call, a missing answer proves
