@@ -7,6 +7,8 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::resources::{attachments, mounts};
 
 /// Largest number of entries of the driver's directory that are counted.
@@ -17,7 +19,8 @@ const KIB: u64 = 1 << 10;
 const BLOCK_BYTES: u64 = 512;
 
 /// A resource of which a driver can use more and more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Resource {
     /// Its own memory, in bytes, without that of mapped files.
     Memory,

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use csi_harness::prelude::*;
 use csi_harness::resources::usage::Resource;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::judge::LOAD_006;
 use crate::recorder::milliseconds;
@@ -124,7 +123,6 @@ pub struct RpcEntry {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GrowthEntry {
     /// The resource.
-    #[serde(serialize_with = "resource_name", deserialize_with = "resource_of_name")]
     pub resource: Resource,
     /// The amount at the beginning.
     pub before: u64,
@@ -142,20 +140,6 @@ impl GrowthEntry {
     pub fn has_changed(&self) -> bool {
         self.before != self.after || self.per_cycle.is_some()
     }
-}
-
-fn resource_name<S: Serializer>(resource: &Resource, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&name_of(*resource))
-}
-
-fn resource_of_name<'de, D: Deserializer<'de>>(from: D) -> Result<Resource, D::Error> {
-    let name = String::deserialize(from)?;
-    let found = Resource::ALL.into_iter().find(|resource| name_of(*resource) == name);
-    found.ok_or_else(|| D::Error::custom(format!("{name:?} is no resource")))
-}
-
-fn name_of(resource: Resource) -> String {
-    format!("{resource:?}").to_lowercase()
 }
 
 /// A limit of the user.
