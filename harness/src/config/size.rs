@@ -4,8 +4,8 @@ use std::fmt;
 
 use csi_driver_definitions::Quantity;
 use schemars::{Schema, SchemaGenerator, json_schema};
-use serde::Deserializer;
 use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
 
 struct Bytes;
 
@@ -35,31 +35,13 @@ pub(super) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D
     deserializer.deserialize_any(Bytes)
 }
 
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Size(#[serde(deserialize_with = "bytes")] i64);
+
 /// Reads one that can be left out.
 pub(super) fn optional_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-    struct Optional;
-
-    impl<'de> Visitor<'de> for Optional {
-        type Value = Option<i64>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            Bytes.expecting(f)
-        }
-
-        fn visit_none<E: Error>(self) -> Result<Option<i64>, E> {
-            Ok(None)
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<Option<i64>, E> {
-            Ok(None)
-        }
-
-        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<i64>, D::Error> {
-            bytes(deserializer).map(Some)
-        }
-    }
-
-    deserializer.deserialize_option(Optional)
+    Ok(Option::<Size>::deserialize(deserializer)?.map(|Size(bytes)| bytes))
 }
 
 /// The schema of a size.
