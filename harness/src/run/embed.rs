@@ -30,7 +30,7 @@ use crate::config::Config;
 use crate::results::events::{Event, Reporter};
 use crate::results::failure_report::FailureReport;
 use crate::results::outcome::{CheckReport, Outcome, Summary};
-use crate::run::plan;
+use crate::run::plan::Plan;
 use crate::run::runner::{JOBS, RunOptions, Runner};
 use crate::text::message::error_chain;
 
@@ -59,68 +59,51 @@ pub fn run_with(suites: &[Suite], config: Config, options: &Options) -> ExitCode
 }
 
 fn conclude(arguments: &Arguments, suites: &[Suite], config: Config, options: &Options) -> Conclusion {
-    let trials = match Plan::new(arguments, suites, config, options) {
-        Ok(plan) => plan.into_trials(arguments),
-        Err(problem) => vec![Trial::test("the-tests-can-run", move || Err(Failed::from(problem)))],
-    };
+    let trials = trials(arguments, suites, config, options)
+        .unwrap_or_else(|problem| vec![Trial::test("the-tests-can-run", move || Err(Failed::from(problem)))]);
     libtest_mimic::run(arguments, trials)
 }
 
-/// The checks to run, and the options of the run.
-struct Plan {
-    /// Everything that `--list` shows.
-    checks: Vec<Planned>,
+/// A test for each check, which are all that `--list` shows. Each waits for its part of the one run behind them all.
+fn trials(
+    arguments: &Arguments,
+    suites: &[Suite],
     config: Config,
-    options: RunOptions,
-}
-
-impl Plan {
-    fn new(
-        arguments: &Arguments,
-        suites: &[Suite],
-        config: Config,
-        options: &Options,
-    ) -> Result<Plan, String> {
-        config.validate()?;
-        let registry = Registry::new(suites.iter().cloned().chain(expected::suite(&config)));
-        let known_failing = options.known_failing.as_deref();
-        let plan = plan::Plan::new(&registry, &Filter::default(), known_failing, &config, drop);
-        let plan::Plan { checks, known } = plan.map_err(|error| error_chain(&error))?;
-        let options = RunOptions {
-            jobs: arguments.test_threads.unwrap_or(JOBS),
-            seed: options.seed,
-            registry,
-            known,
-            repeat: Arc::new(|labels, _| match labels.contains(',') {
-                true => "cargo test".to_owned(),
-                false => format!("cargo test -- --exact {labels}"),
-            }),
-            ..RunOptions::default()
-        };
-        Ok(Plan { checks, config, options })
-    }
-
-    /// A test for each check, each of which waits for its part of the one run behind them all.
-    fn into_trials(self, arguments: &Arguments) -> Vec<Trial> {
-        let results = Arc::new(Results::default());
-        let mut trials = Vec::new();
-        let mut chosen = Vec::new();
-        for planned in self.checks {
-            let (label, results) = (planned.label(), results.clone());
-            let trial = Trial::ignorable_test(label.clone(), move || results.wait_for(&label));
-            if !arguments.is_filtered_out(&trial) {
-                chosen.push(planned);
-            }
-            trials.push(trial);
+    options: &Options,
+) -> Result<Vec<Trial>, String> {
+    config.validate()?;
+    let registry = Registry::new(suites.iter().cloned().chain(expected::suite(&config)));
+    let known_failing = options.known_failing.as_deref();
+    let plan = Plan::new(&registry, &Filter::default(), known_failing, &config, drop);
+    let Plan { checks, known } = plan.map_err(|error| error_chain(&error))?;
+    let options = RunOptions {
+        jobs: arguments.test_threads.unwrap_or(JOBS),
+        seed: options.seed,
+        registry,
+        known,
+        repeat: Arc::new(|labels, _| match labels.contains(',') {
+            true => "cargo test".to_owned(),
+            false => format!("cargo test -- --exact {labels}"),
+        }),
+        ..RunOptions::default()
+    };
+    let results = Arc::new(Results::default());
+    let mut trials = Vec::new();
+    let mut chosen = Vec::new();
+    for planned in checks {
+        let (label, results) = (planned.label(), results.clone());
+        let trial = Trial::ignorable_test(label.clone(), move || results.wait_for(&label));
+        if !arguments.is_filtered_out(&trial) {
+            chosen.push(planned);
         }
-        let of_the_run = results.clone();
-        trials.push(Trial::ignorable_test(WHOLE_RUN, move || of_the_run.wait_for(WHOLE_RUN)));
-        if !arguments.list && !chosen.is_empty() {
-            let Plan { config, options, .. } = Plan { checks: Vec::new(), ..self };
-            std::thread::spawn(move || results.fill(chosen, config, options));
-        }
-        trials
+        trials.push(trial);
     }
+    let of_the_run = results.clone();
+    trials.push(Trial::ignorable_test(WHOLE_RUN, move || of_the_run.wait_for(WHOLE_RUN)));
+    if !arguments.list && !chosen.is_empty() {
+        std::thread::spawn(move || results.fill(chosen, config, options));
+    }
+    Ok(trials)
 }
 
 type Verdict = Result<Option<String>, String>;
