@@ -28,7 +28,7 @@ const PARTS_MIN: usize = 8;
 const CALLS_MIN: u64 = 4;
 
 /// Everything that was measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// The version of the form.
     pub version: u32,

@@ -12,8 +12,7 @@ use crate::cycle::{Caller, Cycle};
 use crate::judge::LOAD_003;
 use crate::load::Load;
 use crate::recorder::Recorder;
-use crate::report::GrowthEntry;
-use crate::results::Findings;
+use crate::report::{GrowthEntry, Report};
 
 /// Looks at the driver in a stage of constant load.
 const LOOKS: u32 = 40;
@@ -54,13 +53,13 @@ pub(crate) struct Sampler {
     process: Option<u32>,
     directory: Option<std::path::PathBuf>,
     /// The findings of the load, which get each look at once, so that a screen shows it.
-    findings: Arc<Mutex<Findings>>,
+    findings: Arc<Mutex<Report>>,
     /// Looks in each stage of constant load.
     stages: Mutex<Vec<Vec<Sample>>>,
 }
 
 impl Sampler {
-    pub(crate) async fn new(cx: &Cx, findings: Arc<Mutex<Findings>>) -> Sampler {
+    pub(crate) async fn new(cx: &Cx, findings: Arc<Mutex<Report>>) -> Sampler {
         let process = cx.driver_process().await.filter(|process| *process != std::process::id());
         let directory = if process.is_some() { cx.driver_directory().await } else { None };
         Sampler { process, directory, findings, stages: Mutex::default() }

@@ -18,9 +18,9 @@ use crate::cycle::{Caller, Cycle};
 use crate::fleet::Fleet;
 use crate::judge::{Judge, LOAD_005, RULES};
 use crate::load::Load;
-use crate::report::{ShardEntry, ThresholdEntry};
+use crate::report::{Report, ShardEntry, ThresholdEntry};
 use crate::resources::Sampler;
-use crate::results::{Findings, Results};
+use crate::results::Results;
 use crate::scaling::Cost;
 use crate::threshold::Time;
 use crate::workers::at_once;
@@ -69,10 +69,10 @@ pub(crate) async fn run(
     results.recorder.clear();
     let info = cx.target().info();
     let shard = workload.part.as_ref().map(|part| part.shard);
-    *results.findings.lock() = Findings {
+    *results.findings.lock() = Report {
         driver: format!("{} {}", info.name, info.vendor_version),
         shard: shard.map(|shard| ShardEntry { index: shard.index(), of: shard.of() }),
-        ..Findings::default()
+        ..Report::default()
     };
     leave_out(cx, &mut workload)?;
     let fleet = Fleet::new(cx, &workload).await?;
