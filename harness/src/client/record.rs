@@ -351,7 +351,7 @@ impl CallLog {
             }
             Answer::Refused(_) | Answer::Unknown(_) => false,
         };
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let all = inner.first.iter().chain(&inner.latest);
         all.filter(|call| call.request().to_string().contains(&id) || made(call)).cloned().collect()
     }

@@ -18,7 +18,7 @@ use crate::client::retry::PendingCall;
 use crate::client::session::{CallObserver, Session};
 use crate::client::spent::Part;
 use crate::client::target::Target;
-use crate::config::{AccessType, Pairs, Secret};
+use crate::config::{AccessType, Pairs, Secret, StaticVolume};
 use crate::lifecycle::ledger::{Ledger, Scope, WHOLE};
 use crate::resources::cleanup::LeftBehind;
 use crate::resources::cleanup::{Cleanup, Cleanups};
@@ -56,8 +56,8 @@ struct Shared {
     names: CheckNames,
     seed: u64,
     generators: AtomicU64,
-    /// Released only after the ledger is worked off, as far as that is possible.
-    leases: tokio::sync::Mutex<Vec<Lease>>,
+    /// Pre-provisioned volumes by the scope that uses them. They are given back when everything in it is undone.
+    leases: tokio::sync::Mutex<Vec<(Scope, Lease)>>,
     /// True if the check gets a verdict although something that it made stays.
     tolerates_leftovers: AtomicBool,
     /// Room for attached volumes; given back with the leases.
@@ -121,11 +121,12 @@ impl Cx {
         Box::pin(async move {
             let _undoing = self.begin(Part::Undoing);
             let left = self.shared.ledger.undo(&self.session.for_cleanup(), self.scope).await;
-            if left.is_empty() {
-                Ok(())
-            } else {
-                Err(Stop::broken(format!("could not undo: {}", left.join("; "))))
+            if !left.is_empty() {
+                return Err(Stop::broken(format!("could not undo: {}", left.join("; "))));
             }
+            let is_done = |scope: &Scope| self.shared.ledger.is_inside(*scope, self.scope);
+            self.shared.leases.lock().await.retain(|(scope, _)| !is_done(scope));
+            Ok(())
         })
     }
 
@@ -171,6 +172,11 @@ impl Cx {
     /// A context on another node: calls of the Node service and paths are that node's.
     pub fn at_node(&self, node: usize) -> Cx {
         Cx { session: self.session.at_node(node), ..self.clone() }
+    }
+
+    /// A context for calls that only clear away after a fault. Reports do not take them for the call that breaks a rule.
+    pub fn for_cleanup(&self) -> Cx {
+        Cx { session: self.session.for_cleanup(), ..self.clone() }
     }
 
     /// A context for one of several callers at the same time, whose calls are recorded under its number.
@@ -246,8 +252,14 @@ impl Cx {
         template.replace("{n}", &self.shared.names.number())
     }
 
-    pub(crate) fn leases(&self) -> &tokio::sync::Mutex<Vec<Lease>> {
-        &self.shared.leases
+    /// Takes a pre-provisioned volume that fits. Where there is none, the error is the number of volumes that the check has by then.
+    pub(crate) async fn lease(&self, writable: bool) -> Result<StaticVolume, usize> {
+        let mut held = self.shared.leases.lock().await;
+        let beside = held.first().map(|(_, lease)| lease);
+        let lease = self.target().volumes.lease(self.access, writable, beside).await.ok_or(held.len())?;
+        let volume = lease.volume.clone();
+        held.push((self.scope, lease));
+        Ok(volume)
     }
 
     /// Waits until the node has room for the volumes of this check, too.
@@ -266,8 +278,8 @@ impl Cx {
         }
     }
 
-    /// Lets other checks continue that wait for volumes of this one. It has ended, and its remaining objects are undone
-    /// only when those checks have ended, too.
+    /// Lets other checks continue that wait for volumes of this one. It makes no more calls about them, but for those that undo what
+    /// could not be undone so far.
     pub(crate) async fn release_leases(&self) {
         *self.shared.attach_permit.lock().await = None;
         self.shared.leases.lock().await.clear();

@@ -216,6 +216,11 @@ impl Ledger {
         inner.around.len() - 1
     }
 
+    /// Returns true if a scope is another one or inside it.
+    pub(crate) fn is_inside(&self, scope: Scope, outer: Scope) -> bool {
+        is_within(&self.inner.lock().around, scope, outer)
+    }
+
     /// Undoes everything in a scope, the youngest first, and says what could not be undone. That stays in the ledger, and so does
     /// what may be there and cannot be asked for.
     pub(crate) async fn undo(&self, session: &Session, scope: Scope) -> Vec<String> {

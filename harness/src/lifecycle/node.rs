@@ -145,15 +145,14 @@ impl Cx {
 
     fn lease_volume(&self, writable: bool) -> BoxFuture<'_, Result<NodeVolume, Stop>> {
         Box::pin(async move {
-            let mut held = self.leases().lock().await;
-            let Some(volume) = self.target().volumes.lease(self.access(), writable, &mut held).await else {
-                let more = if held.is_empty() { "a" } else { "one more" };
-                let access = self.access();
+            let volume = self.lease(writable).await.map_err(|held| {
+                let volumes = match held {
+                    0 => "a pre-provisioned volume".to_owned(),
+                    held => format!("{} or more pre-provisioned volumes", held + 1),
+                };
                 let only = if writable { ", and not only for reading" } else { "" };
-                return Err(Stop::skip(format!(
-                    "needs {more} pre-provisioned volume for {access} access{only}"
-                )));
-            };
+                Stop::skip(format!("needs {volumes} for {} access{only}", self.access()))
+            })?;
             Ok(NodeVolume {
                 id: volume.id,
                 context: volume.context,

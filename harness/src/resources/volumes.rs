@@ -23,16 +23,15 @@ impl Pool {
         }
     }
 
-    /// Adds a volume that can be used with the access type, and written to if necessary, to those that the check holds,
-    /// and returns it. The first volume is available once no other check holds any. `None` if the user named no such
-    /// volume, or no further one.
+    /// Takes a volume that can be used with the access type, and written to if necessary, beside one that the check holds already. The
+    /// first volume is available once no other check holds any. `None` if the user named no such volume, or no further one.
     pub(crate) async fn lease(
         &self,
         access: AccessType,
         writable: bool,
-        held: &mut Vec<Lease>,
-    ) -> Option<StaticVolume> {
-        let turn = match held.first() {
+        beside: Option<&Lease>,
+    ) -> Option<Lease> {
+        let turn = match beside {
             Some(lease) => lease.turn.clone(),
             None => Arc::new(self.turn.clone().acquire_owned().await.ok()?),
         };
@@ -42,15 +41,14 @@ impl Pool {
         };
         let at = free.iter().position(usable)?;
         let volume = free.remove(at);
-        held.push(Lease { volume: volume.clone(), free: self.free.clone(), turn });
-        Some(volume)
+        Some(Lease { volume, free: self.free.clone(), turn })
     }
 }
 
 /// One volume, given back when dropped. The last one that a check gives back ends its turn.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    volume: StaticVolume,
+    pub(crate) volume: StaticVolume,
     free: Arc<Mutex<Vec<StaticVolume>>>,
     turn: Arc<OwnedSemaphorePermit>,
 }

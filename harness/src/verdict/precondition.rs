@@ -79,6 +79,8 @@ impl Preconditions {
         // Objects of the check may be what stands in the way. Objects that cannot be undone now are reported at the
         // end.
         let _ = cx.undo().await;
+        // Another check may be making the plain call, and wait for a volume that this one holds.
+        cx.release_leases().await;
         match self.works(rpc, judge, cx).await {
             Ok(()) => ended,
             Err(why) => {

@@ -94,7 +94,7 @@ impl<'a> Campaign<'a> {
                 Ok(Ended::Well) => {}
                 Ok(Ended::Dead) => break,
                 // Earlier findings matter more than the reason that ended the campaign.
-                Err(Stop::Broken(why)) if !self.findings.is_empty() => {
+                Err(Stop::Broken(why) | Stop::Skip(why)) if !self.findings.is_empty() => {
                     self.cx.note(format!("ended early: {why}"));
                     break;
                 }
