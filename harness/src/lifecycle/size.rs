@@ -10,6 +10,9 @@ use crate::lifecycle::cx::Cx;
 /// Sizes tried after the first one, in bytes.
 const LARGER_BYTES: [i64; 8] = [320 << 20, 1 << 30, 4 << 30, 16 << 30, 64 << 30, 256 << 30, 1 << 40, 4 << 40];
 
+/// The most bytes that volumes are expanded to where the driver rounds small ones up. A larger answer may be the size of the whole storage.
+const ROUNDED_BYTES_MAX: i64 = 4 << 40;
+
 /// The result of looking for a size.
 #[derive(Debug)]
 pub(crate) enum Found {
@@ -18,6 +21,8 @@ pub(crate) enum Found {
     First,
     /// The driver wants this many bytes.
     Larger(i64),
+    /// The driver takes the first size, and makes a volume of this many bytes: as large as the first size would be expanded to, or larger.
+    RoundedUp(i64),
     /// The driver calls each request invalid.
     Invalid(Refused),
     /// A request failed for another reason than its size. The first step is used, and the checks report what is wrong if it fails again.
@@ -33,7 +38,12 @@ pub(crate) async fn find(cx: &Cx, first_bytes: i64) -> Found {
         let range = v1::CapacityRange { required_bytes: bytes, limit_bytes: 0 };
         let request = v1::CreateVolumeRequest { capacity_range: Some(range), ..cx.create_volume_request() };
         match cx.create_volume(request).await.answer() {
-            Answer::Ok(_) if bytes == first_bytes => return Found::First,
+            Answer::Ok(volume) if bytes == first_bytes => {
+                let made = volume.capacity_bytes;
+                let is_usable =
+                    (first_bytes.saturating_mul(2)..=most.min(ROUNDED_BYTES_MAX) / 2).contains(&made);
+                return if is_usable { Found::RoundedUp(made) } else { Found::First };
+            }
             Answer::Ok(_) => return Found::Larger(bytes),
             Answer::Refused(Refused { code: Code::OutOfRange, .. }) => {}
             // Whatever a driver says of a size that no file system fits into, it may mean the size.

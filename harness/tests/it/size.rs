@@ -42,7 +42,11 @@ async fn found(volume_size_bytes_min: i64, settings: Config, check: &'static Che
         1 => Vec::new(),
         _ => vec![Quirk::SmallSizesRefused],
     };
-    let mock = csi_mock_driver::Config { volume_size_bytes_min, quirks, ..Default::default() };
+    found_on(csi_mock_driver::Config { volume_size_bytes_min, quirks, ..Default::default() }, settings, check)
+        .await
+}
+
+async fn found_on(mock: csi_mock_driver::Config, settings: Config, check: &'static Check) -> (i64, i64) {
     let bench = Bench::start(mock, Config { time_limits: config().time_limits, ..settings }).await;
     let target = bench.target.clone();
     let ran = run(target.clone(), options(), watch::channel(Default::default()).1, &[check]).await;
@@ -61,6 +65,15 @@ async fn volumes_are_small_and_as_large_as_the_driver_wants() {
     assert_eq!(found(1, block(), &MAKES).await, (32 << 20, 64 << 20), "no file system has to fit");
     assert_eq!(found(1 << 30, block(), &MAKES).await, (1 << 30, 2 << 30));
     assert_eq!(found(1 << 30, unset(), &ASKS).await, (320 << 20, 640 << 20), "nobody makes a volume");
+}
+
+/// Where 320 MiB become 1 GiB, an expansion to 640 MiB would change nothing.
+#[tokio::test]
+async fn volumes_have_the_size_that_the_driver_rounds_up_to() {
+    let rounds = || csi_mock_driver::Config { quirks: vec![Quirk::SizeGranule], ..Default::default() };
+    assert_eq!(found_on(rounds(), Config::default(), &MAKES).await, (1 << 30, 2 << 30));
+    let limits = Config { size_max_bytes: Some(1 << 30), ..Config::default() };
+    assert_eq!(found_on(rounds(), limits, &MAKES).await, (320 << 20, 640 << 20), "there is no room to grow");
 }
 
 #[tokio::test]

@@ -71,6 +71,16 @@ impl Runner<'_> {
                     "the smallest size tried that the driver accepts; --volume-size-bytes chooses another";
                 format!("volumes for {access} access are made with {}, {why}", sized(bytes))
             }
+            // An expansion to a size that the volume has already would show nothing.
+            Found::RoundedUp(bytes) => {
+                let asked = sized(target.volume_size_bytes(access)).short();
+                target.grow_to(access, bytes);
+                format!(
+                    "volumes for {access} access are made with {}, to which the driver rounds {asked} up; --volume-size-bytes chooses \
+                     another size",
+                    sized(bytes)
+                )
+            }
             Found::Invalid(refused) => {
                 let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
                 format!("CreateVolume rejects a plain request: {refused}; {why}")
