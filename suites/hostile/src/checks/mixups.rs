@@ -29,13 +29,14 @@ check! {
         if !cx.shares_files_with_driver().await || cx.config().paths.any() {
             return Err(Stop::skip("needs to see the driver's files: run it on the driver's host"));
         }
-        let mut staged = Vec::new();
+        let at_once = cx.scope();
+        let mut attached = Vec::new();
         for _ in 0..VOLUMES {
-            staged.push(cx.attached(cx.node_volume().await?).await?);
+            attached.push(at_once.attached(at_once.writable_volume().await?).await?);
         }
         let mut calls = JoinSet::new();
-        for (worker, attached) in staged.into_iter().enumerate() {
-            let cx = cx.worker(worker);
+        for (worker, attached) in attached.iter().cloned().enumerate() {
+            let cx = at_once.worker(worker);
             calls.spawn(async move { cx.published(cx.staged(attached).await?).await });
         }
         let mut published = Vec::new();
@@ -43,19 +44,43 @@ check! {
             let ended = ended.map_err(|error| Stop::broken(format!("a call has panicked: {error}")))?;
             published.push(ended?);
         }
-        let paths: Vec<&Path> = published.iter().map(|one| Path::new(&one.target_path)).collect();
-        let ended = each_shows_its_own(&paths);
-        for path in &paths {
-            // Unmounting the volume hides these files; without a mount, the directory has to be emptied.
-            for number in 0..VOLUMES {
-                let _ = fs::remove_file(path.join(format!("{MARK}{number}")));
-            }
+        let Err(Stop::Violation(violation)) = each_shows_its_own(&published) else { return at_once.undo().await };
+        let created = cx.target().capabilities().has(Capability::CreateDeleteVolume);
+        if !created && at_once.undo().await.is_ok() && show_one_directory(cx).await? {
+            return Err(Stop::skip("the pre-provisioned volumes show the same files whenever they are published"));
         }
-        ended
+        Err(Stop::Violation(violation))
     }
 }
 
-fn each_shows_its_own(paths: &[&Path]) -> CheckResult {
+/// Returns true if volumes show the files of others also when they are published one after another. Nothing says that the volumes of an
+/// administrator hold different files.
+async fn show_one_directory(cx: &Cx) -> CheckResult<bool> {
+    let in_turn = cx.scope();
+    let mut published = Vec::new();
+    for _ in 0..VOLUMES {
+        let attached = in_turn.attached(in_turn.writable_volume().await?).await?;
+        published.push(in_turn.published(in_turn.staged(attached).await?).await?);
+    }
+    let ended = each_shows_its_own(&published);
+    in_turn.undo().await?;
+    Ok(matches!(ended, Err(Stop::Violation(_))))
+}
+
+/// Writes a file at each target path, looks at which paths it is seen, and removes all of them.
+fn each_shows_its_own(published: &[Published]) -> CheckResult {
+    let paths: Vec<&Path> = published.iter().map(|one| Path::new(&one.target_path)).collect();
+    let ended = compare(&paths);
+    for path in paths {
+        // Unmounting the volume hides these files; without a mount, the directory has to be emptied.
+        for number in 0..VOLUMES {
+            let _ = fs::remove_file(path.join(format!("{MARK}{number}")));
+        }
+    }
+    ended
+}
+
+fn compare(paths: &[&Path]) -> CheckResult {
     for (number, path) in paths.iter().enumerate() {
         if fs::write(path.join(format!("{MARK}{number}")), "").is_err() {
             return Err(Stop::skip("the tests cannot write into the volumes"));

@@ -120,7 +120,7 @@ check! {
         let is_mounted = cx.is_mount_point(&target);
         if left != PathKind::NotFound {
             // The driver may know it by its true path.
-            let _ = cx.node_unpublish(volume_id, &target).await.answer();
+            let _ = cx.for_cleanup().node_unpublish(volume_id, &target).await.answer();
             let _ = cx.unmount_below([target.as_str()])?;
             let _ = std::fs::remove_dir(&target).or_else(|_| std::fs::remove_file(&target));
         }
