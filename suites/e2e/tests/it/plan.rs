@@ -8,6 +8,7 @@ use csi_harness::checks::registry::Registry;
 use csi_suite_e2e::cluster::Node;
 use csi_suite_e2e::definition::{Definition, label_of};
 use csi_suite_e2e::emulated_cluster::EmulatedClusters;
+use csi_suite_e2e::pattern::VolumeType;
 use csi_suite_e2e::plan::{self, Instance, instances};
 use csi_suite_e2e::suites::NOT_UPSTREAMS;
 use csi_suite_e2e::version::Version;
@@ -153,6 +154,21 @@ fn the_definition_alone_rules_tests_out() {
         let test = all.iter().find(|one| one.suite.name == own).unwrap_or_else(|| panic!("no suite {own}"));
         assert!(!test.is_registered(&definition, None, Version::V1_34), "{own}");
     }
+}
+
+#[test]
+fn inline_volumes_for_reading_serve_one_test() {
+    let mut definition = everything();
+    let serve = |definition: &DriverDefinition| {
+        let all = instances(definition, Version::default());
+        let is_inline =
+            |one: &&Instance| one.suite.name == "ephemeral" && one.pattern.volume == VolumeType::Inline;
+        let served = all.iter().filter(is_inline).filter(|one| skipped(one, definition, 1).is_none());
+        served.map(|one| one.test.name).collect::<Vec<_>>()
+    };
+    assert_eq!(serve(&definition).len(), 4, "{:?}", serve(&definition));
+    definition.inline_volumes[0].read_only = true;
+    assert_eq!(serve(&definition), ["should create read-only inline ephemeral volume"]);
 }
 
 #[test]
