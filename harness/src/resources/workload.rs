@@ -56,6 +56,15 @@ pub fn is_published(path: &Path) -> bool {
     there.is_dir() && above.is_some_and(|above| there.dev() != above.dev() || !mounts::at(path).is_empty())
 }
 
+/// Opens a volume for writing, and changes nothing: a file system by a new file without a name, a device by itself.
+///
+/// # Errors
+/// The error of the volume; `Unsupported` where its file system has no such files.
+pub fn open_for_writing(path: &Path) -> io::Result<()> {
+    let flags = if path.is_dir() { rustix::fs::OFlags::TMPFILE.bits() } else { 0 };
+    OpenOptions::new().write(true).custom_flags(flags as i32).open(path).map(drop)
+}
+
 /// Bytes of the device at a path, or of the file system, its own overhead left out.
 ///
 /// # Errors
@@ -178,6 +187,14 @@ fn write_last_block(device: &File, path: &Path) -> io::Result<()> {
     };
     device.write_all_at(&[0xa5; BLOCK_BYTES], offset).map_err(failed)?;
     device.sync_all().map_err(failed)
+}
+
+/// Removes the file of a place from the file system at a path.
+///
+/// # Errors
+/// The error of the file system.
+pub fn remove(path: &Path, place: WriteLocation) -> io::Result<()> {
+    std::fs::remove_file(place.of(path)?.0)
 }
 
 /// Reads a place of the volume at a path.

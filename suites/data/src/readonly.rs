@@ -1,7 +1,10 @@
 //! Checks that volumes published for reading cannot be written to. This is tried, because mount options do not show the
 //! options of an export behind the mount.
 
+use std::io::ErrorKind;
+
 use csi_harness::prelude::*;
+use csi_harness::resources::workload::{self, play};
 use csi_harness::spec::requirements::Requirement;
 
 use crate::used::{Usage, Used};
@@ -26,6 +29,24 @@ async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) ->
     Ok(volume)
 }
 
+/// Looks at a pre-provisioned volume without writing to it, since it may have files that others need.
+async fn cannot_be_opened_for_writing(cx: &Cx, usage: Usage) -> CheckResult {
+    let used = Used::begin_with(cx, &cx.node_volume().await?, usage).await?;
+    let path = used.path().to_owned();
+    let opened = play(move || workload::open_for_writing(&path)).await?;
+    if opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unsupported) {
+        return Err(Stop::skip("only a write would show if the volume can be written to"));
+    }
+    ensure!(
+        opened.is_err(),
+        "a workload can write to a volume published readonly";
+        of: &req::NODE_PUBLISH_034,
+        expected: "any error when it opens a new file, or the device, for writing",
+        actual: "it was opened for writing"
+    );
+    used.end().await
+}
+
 check! {
     /// Several pods read what one of them could destroy. The pod that comes after them writes again, which it cannot where the
     /// flag is left on the device.
@@ -33,12 +54,15 @@ check! {
         id: "data/readonly/published",
         title: "a volume published with readonly cannot be written to, and can be once it is published for writing",
         spec: [req::NODE_PUBLISH_034, req::NODE_PUBLISH_032],
-        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        needs: [NODE, VOLUME, ROOT],
         refuted_by: ["hostpath/ignores-readonly", "hostpath/readonly-stays"],
         access: Each,
     }
     async |cx| {
         let usage = Usage { published_readonly: true, ..Usage::plain(cx) };
+        if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
+            return cannot_be_opened_for_writing(cx, usage).await;
+        }
         let volume = cannot_be_written(cx, usage, &req::NODE_PUBLISH_034).await?;
         let used = Used::begin(cx, &volume).await?;
         let written = used.try_to_write(3).await?;
