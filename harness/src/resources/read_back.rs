@@ -28,7 +28,7 @@ const OTHER_FLAGS: [&str; 2] = ["noatime", "nodiratime"];
 const BARE_TARGET: &str = "a volume requested with a file system is a bare directory at its target path";
 /// The finding for a target that shows a staging directory without a mount. A driver that mounts nothing when it stages may keep
 /// its files there.
-const BARE_STAGING: &str = "the target shows the staging directory, in which nothing is mounted";
+pub const BARE_STAGING: &str = "the target shows the staging directory, in which nothing is mounted";
 
 /// A volume that is not published as it was asked for. A volume with several mistakes of one kind is reported once.
 #[derive(Clone, Debug)]
@@ -287,18 +287,22 @@ fn other_kind(path: &Path, request: &v1::NodePublishVolumeRequest) -> Option<Fou
 /// Finds a directory of the node's own file system where a workload expects its volume: what it writes there is not in the volume.
 fn bare(path: &Path, request: &v1::NodePublishVolumeRequest) -> Option<Found> {
     let Some(AccessType::Mount(_)) = access(request) else { return None };
-    let there = path.symlink_metadata().ok().filter(Metadata::is_dir)?;
+    path.symlink_metadata().ok().filter(Metadata::is_dir)?;
     if !is_published(path) {
         let actual = "a directory in which nothing is mounted".to_owned();
         return Some((&req::NODE_PUBLISH_027, BARE_TARGET, "a mounted directory".to_owned(), actual));
     }
     let staging = Path::new(&request.staging_target_path);
-    let staged = staging.metadata().ok().filter(|_| !is_published(staging))?;
-    let is_staging = (there.dev(), there.ino()) == (staged.dev(), staged.ino());
-    is_staging.then(|| {
+    shows_bare_staging(path, staging).then(|| {
         let expected = "the volume, or an error: what a workload writes here is not in the volume".to_owned();
         (&req::NODE_PUBLISH_027, BARE_STAGING, expected, format!("the directory {}", staging.display()))
     })
+}
+
+/// Returns true if a target path shows the directory of a staging path, in which nothing is mounted.
+pub fn shows_bare_staging(target: &Path, staging: &Path) -> bool {
+    let place = |path: &Path| path.metadata().ok().map(|there| (there.dev(), there.ino()));
+    !is_published(staging) && place(staging).is_some_and(|staging| place(target) == Some(staging))
 }
 
 fn elsewhere(request: &v1::NodePublishVolumeRequest, shown: &Shown, path: &str, other: &Shown) -> Found {

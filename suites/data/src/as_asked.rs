@@ -1,7 +1,7 @@
 //! Volumes are published as they were asked for, and what is said of them is what can be measured.
 
 use csi_harness::prelude::*;
-use csi_harness::resources::read_back::{MISSES_FLAGS, Mismatch};
+use csi_harness::resources::read_back::{BARE_STAGING, MISSES_FLAGS, Mismatch};
 use v1::volume_capability::{AccessType as Kind, MountVolume};
 use v1::volume_usage::Unit;
 
@@ -54,18 +54,22 @@ check! {
         let asked = asked.and(publish_what_is_not_staged(cx).await);
         let (flags, mut others): (Vec<Mismatch>, Vec<Mismatch>) =
             cx.target().mismatches().into_iter().partition(|one| one.what == MISSES_FLAGS);
-        flags.into_iter().for_each(|one| cx.warn(mismatched(one)));
+        flags.into_iter().for_each(|one| cx.warn(mismatched(cx, one)));
         let Some(last) = others.pop() else { return asked };
-        others.into_iter().for_each(|one| cx.blame(mismatched(one)));
-        Err(mismatched(last).into())
+        others.into_iter().for_each(|one| cx.blame(mismatched(cx, one)));
+        Err(mismatched(cx, last).into())
     }
 }
 
-fn mismatched(one: Mismatch) -> Violation {
+fn mismatched(cx: &Cx, one: Mismatch) -> Violation {
+    let actual = match one.what == BARE_STAGING && one.check == cx.label() {
+        true => format!("{}, after {UNMOUNTED}", one.actual),
+        false => one.actual,
+    };
     Violation::new(one.what)
         .of(one.requirement)
         .expected(one.expected)
-        .actual(one.actual)
+        .actual(actual)
         .along_with(Some(&one.check))
         .transcript(vec![format!("published by {}", one.check), format!("{} → OK", one.call)])
 }
@@ -98,6 +102,8 @@ async fn publish_all(cx: &Cx) -> CheckResult {
     Ok(())
 }
 
+const UNMOUNTED: &str = "csi-sanity has unmounted the staging directory, as a reboot of the node does";
+
 /// Publishes a volume whose staging directory has lost its mount, as after a reboot of the node. A driver may mount it again or
 /// refuse; one that hands out the bare directory makes its workload write to the disk of the node.
 async fn publish_what_is_not_staged(cx: &Cx) -> CheckResult {
@@ -110,6 +116,7 @@ async fn publish_what_is_not_staged(cx: &Cx) -> CheckResult {
     let scope = cx.scope();
     let staged = scope.staged(scope.attached(scope.node_volume().await?).await?).await?;
     if scope.unmount_below([staged.staging_path.as_str()])? > 0 {
+        scope.happened(UNMOUNTED);
         let target_path = scope.target_path().await?;
         scope.node_publish(scope.publish_request(&staged, &target_path)).await.any_answer()?.ok();
         scope.node_unpublish(&staged.attached.volume.id, &target_path).await.any_answer()?.ok();
