@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::contents;
+use csi_harness::resources::read_back;
 use csi_harness::resources::workload::{self, WriteLocation};
 use csi_model::Span;
 use csi_model::answer::{Answer, Found, Response, VolumeResponse};
@@ -33,9 +34,14 @@ impl Orchestrator {
             _ => return Err(Stop::broken(format!("{} is nothing that a workload does", call.method()))),
         };
         let path = PathBuf::from(self.target_path(at).await?);
+        let staging = PathBuf::from(self.staging_path(at.0, at.1).await?);
         let invoked = self.now();
         let (run, places) = (self.run, (0..SLOTS).map(|slot| (Slot(slot), self.place(slot))).collect());
         let work = workload::play(move || match write {
+            // What is written there is not in the volume, and stays in the way of its unstaging.
+            _ if read_back::shows_bare_staging(&path, &staging) => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, read_back::BARE_STAGING))
+            }
             Some((place, stamp)) => {
                 workload::write(&path, place, &stamp).map(|()| (VolumeResponse::Nothing, String::new()))
             }
