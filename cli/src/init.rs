@@ -15,6 +15,7 @@ pub(crate) use survey::on_one_line;
 
 use csi_harness::client::target::TargetError;
 use csi_harness::driver::Driver;
+use csi_harness::protocol::capability::Capability;
 use csi_harness::text::message::error_chain;
 
 use crate::args::InitArgs;
@@ -134,6 +135,14 @@ fn print(
             out,
             "\nVolumes can be created, but none could be published, for the reasons above. Correct that, and run init again with \
              --force; csi-sanity doctor says what this machine lacks."
+        )?,
+        (false, false) if !survey.has(Capability::CreateDeleteVolume) => writeln!(
+            out,
+            "\nThe driver creates no volumes. Name some that exist under \"volumes:\" in {}, such as inline volumes with the \
+             volume_context that kubelet sends (docs/config.md, \"Only a node service\"), and run init again with --force \
+             --config {}.",
+            config.display(),
+            config.display()
         )?,
         (false, false) => writeln!(
             out,

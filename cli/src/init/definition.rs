@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use csi_driver_definitions::Capability as Can;
-use csi_harness::config::{AccessType, Pairs};
+use csi_harness::config::{AccessType, Pairs, StaticVolume};
 use csi_harness::protocol::capability::Capability as Has;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use serde_json::json;
@@ -83,12 +83,15 @@ fn definition(survey: &Survey) -> String {
         text.push_str("  # To be filled in: the driver returns no name in GetPluginInfo, and a run reports that as a failure.\n");
     }
     let _ = writeln!(text, "  Name: {}", json!(survey.name()));
-    let _ = writeln!(
-        text,
-        "  # Volumes of this size were made. Smaller ones make the tests faster, if the driver has them.\n  SupportedSizeRange: \
-         {{Min: {}Mi}}\n  MaxFileSize: {FILE_BYTES_MAX}",
-        survey.size_bytes.div_euclid(1 << 20).max(1)
-    );
+    if survey.has(Has::CreateDeleteVolume) {
+        let _ = writeln!(
+            text,
+            "  # Volumes of this size were made. Smaller ones make the tests faster, if the driver has them.\n  SupportedSizeRange: \
+             {{Min: {}Mi}}",
+            survey.size_bytes.div_euclid(1 << 20).max(1)
+        );
+    }
+    let _ = writeln!(text, "  MaxFileSize: {FILE_BYTES_MAX}");
     let _ =
         writeln!(text, "  # The empty name is the driver's own choice.\n  SupportedFsType:\n    \"\": {{}}");
     survey.fs_types.iter().for_each(|fs_type| text.push_str(&format!("    {fs_type}: {{}}\n")));
@@ -100,6 +103,31 @@ fn definition(survey: &Survey) -> String {
     text
 }
 
+/// Kubelet adds the keys of pods to the attributes itself.
+const OF_KUBELET: &str = "csi.storage.k8s.io/";
+
+/// The pre-provisioned volumes that are published as a kubelet publishes inline volumes.
+fn inline_volumes(text: &mut String, volumes: &[StaticVolume]) {
+    let is_inline = |volume: &&StaticVolume| {
+        volume.context.get("csi.storage.k8s.io/ephemeral").is_some_and(|ephemeral| ephemeral == "true")
+    };
+    let Some(volume) = volumes.iter().find(is_inline) else {
+        text.push_str(
+            "\n# The driver creates no volumes. If it has inline volumes, write what they need:\n# InlineVolumes:\n#   - Attributes: \
+             {key: value}\n",
+        );
+        return;
+    };
+    let own: Pairs = volume
+        .context
+        .iter()
+        .filter(|(key, _)| !key.starts_with(OF_KUBELET))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let (attributes, read_only) = (json!(own), volume.readonly);
+    let _ = writeln!(text, "\nInlineVolumes:\n  - Attributes: {attributes}\n    ReadOnly: {read_only}");
+}
+
 fn classes(text: &mut String, survey: &Survey) {
     let config = &survey.config;
     let [storage, snapshot, attributes] = CLASSES;
@@ -109,6 +137,9 @@ fn classes(text: &mut String, survey: &Survey) {
     };
     if survey.has(Has::CreateDeleteVolume) {
         let _ = writeln!(text, "\nStorageClass:\n  {}", from(&storage_parameters(survey), storage));
+    }
+    if !survey.has(Has::CreateDeleteVolume) {
+        inline_volumes(text, &config.volumes);
     }
     if survey.has(Has::CreateDeleteSnapshot) {
         let _ = writeln!(text, "\nSnapshotClass:\n  {}", from(&config.snapshot_parameters, snapshot));
@@ -204,7 +235,10 @@ fn capabilities(text: &mut String, survey: &Survey) {
             (true, false) => {
                 "CreateVolume takes MULTI_NODE_MULTI_WRITER: make it true if nodes share what is written."
             }
-            (false, _) => "CreateVolume rejects MULTI_NODE_MULTI_WRITER.",
+            (false, _) if survey.has(Has::CreateDeleteVolume) => {
+                "CreateVolume rejects MULTI_NODE_MULTI_WRITER."
+            }
+            (false, _) => "The driver creates no volumes.",
         },
     );
     say(

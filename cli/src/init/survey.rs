@@ -249,7 +249,7 @@ impl Survey {
                 self.config.fs_type
             ));
         }
-        if self.works() {
+        if self.works() && self.has(Capability::CreateDeleteVolume) {
             lines.push(format!("volumes were created with {}", sized(self.size_bytes).short()));
         }
         lines

@@ -155,8 +155,9 @@ async fn publish(cx: &Cx, volume: &NodeVolume, findings: &Findings) -> CheckResu
         let (fs_type, is_executable) = (mount.fs_type.clone(), !mount.options.contains("noexec"));
         findings.note(|tried| tried.mounted = Some(Mounted { fs_type, is_executable }));
     }
-    let written =
-        is_seen && at(path, |path| workload::write(path, WriteLocation::near(0), &mark())).await?.is_some();
+    let written = is_seen
+        && !volume.readonly
+        && at(path, |path| workload::write(path, WriteLocation::near(0), &mark())).await?.is_some();
     scope.undo().await?;
     if !written {
         return Ok(());
@@ -167,6 +168,10 @@ async fn publish(cx: &Cx, volume: &NodeVolume, findings: &Findings) -> CheckResu
     let found =
         at(Path::new(&published.target_path), |path| workload::read(path, WriteLocation::near(0))).await?;
     findings.note(|tried| tried.keeps = Some(found == Some(Found::Write(mark()))));
+    if cx.access() == AccessType::Mount {
+        // A volume of an administrator is left as it was.
+        at(Path::new(&published.target_path), |path| workload::remove(path, WriteLocation::near(0))).await?;
+    }
     scope.undo().await
 }
 
