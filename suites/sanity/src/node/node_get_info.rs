@@ -183,9 +183,9 @@ check! {
             None => {
                 // The field is optional: a node without it reaches every volume that has no topology either.
                 cx.warn(
-                    Violation::new("the node has no topology, although the driver has topologies")
+                    Violation::new("the driver advertises VOLUME_ACCESSIBILITY_CONSTRAINTS, and its node reports no topology")
                         .of(&req::NODE_INFO_014)
-                        .expected("accessible_topology, since VOLUME_ACCESSIBILITY_CONSTRAINTS is advertised")
+                        .expected("accessible_topology: without it, no volume with a topology can be used on this node")
                         .actual("none"),
                 );
                 Ok(())
