@@ -2,7 +2,7 @@
 
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
-use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use v1::VolumeContentSource as Source;
 
 use crate::operation::{Operation, Request};
 use crate::volume::{TrackedVolume, at_least};
@@ -87,19 +87,14 @@ rows! {
             request.accessibility_requirements =
                 Some(v1::TopologyRequirement { requisite: vec![nowhere], preferred: Vec::new() });
         };
-        "from a snapshot that does not exist" must if CreateDeleteSnapshot => |cx, _, request| {
-            let snapshot_id = cx.unknown_snapshot_id();
-            request.volume_content_source = from(Source::Snapshot(SnapshotSource { snapshot_id }));
-        };
-        "from a volume that does not exist" must if CloneVolume => |cx, _, request| {
-            let volume_id = cx.unknown_volume_id();
-            request.volume_content_source = from(Source::Volume(VolumeSource { volume_id }));
-        };
+        "from a snapshot that does not exist" must if CreateDeleteSnapshot =>
+            |cx, _, request| request.volume_content_source = Some(Source::snapshot(cx.unknown_snapshot_id()));
+        "from a volume that does not exist" must if CloneVolume =>
+            |cx, _, request| request.volume_content_source = Some(Source::volume(cx.unknown_volume_id()));
         "from a volume that is larger than limit_bytes" may if CloneVolume => |_, volume, request| {
             let source = &volume.volume;
             let limit_bytes = (source.size_bytes / 2).max(1);
-            request.volume_content_source =
-                from(Source::Volume(VolumeSource { volume_id: source.id.clone() }));
+            request.volume_content_source = Some(Source::volume(&source.id));
             request.capacity_range = Some(v1::CapacityRange { required_bytes: 0, limit_bytes });
         };
     }
@@ -190,10 +185,6 @@ rows! {
 /// A range in which no size lies.
 fn limit_below(required_bytes: i64) -> v1::CapacityRange {
     v1::CapacityRange { required_bytes, limit_bytes: (required_bytes - 1).max(1) }
-}
-
-fn from(source: Source) -> Option<v1::VolumeContentSource> {
-    Some(v1::VolumeContentSource { r#type: Some(source) })
 }
 
 fn other_access(cx: &Cx) -> v1::VolumeCapability {

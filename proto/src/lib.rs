@@ -6,6 +6,7 @@
 mod call;
 mod code;
 mod connection;
+mod content_source;
 mod dial;
 mod endpoint;
 pub mod health;

@@ -10,7 +10,6 @@ mod volumes;
 use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as Rpc;
 use csi_proto::v1::controller_service_capability::{self, Type};
-use csi_proto::v1::volume_content_source::{self, SnapshotSource, VolumeSource};
 use csi_proto::v1::{
     ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse, ControllerServiceCapability,
     Topology, TopologyRequirement,
@@ -53,13 +52,10 @@ fn volume_context(volume: &Volume) -> std::collections::BTreeMap<String, String>
 }
 
 fn source_message(source: &Source) -> v1::VolumeContentSource {
-    let r#type = match source {
-        Source::Snapshot(id) => {
-            volume_content_source::Type::Snapshot(SnapshotSource { snapshot_id: id.clone() })
-        }
-        Source::Volume(id) => volume_content_source::Type::Volume(VolumeSource { volume_id: id.clone() }),
-    };
-    v1::VolumeContentSource { r#type: Some(r#type) }
+    match source {
+        Source::Snapshot(id) => v1::VolumeContentSource::snapshot(id),
+        Source::Volume(id) => v1::VolumeContentSource::volume(id),
+    }
 }
 
 fn published_node_ids(driver: &Driver, volume: &Volume) -> Vec<String> {

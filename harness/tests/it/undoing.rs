@@ -11,7 +11,6 @@ use csi_harness::prelude::*;
 use csi_harness::results::outcome::{Finding, Halt, Outcome};
 use csi_mock_driver::{Delay, Quirk};
 use tokio::sync::Notify;
-use v1::volume_content_source::{SnapshotSource, Type};
 
 use crate::bench::{Bench, Call, config};
 
@@ -152,9 +151,8 @@ check! {
     async |cx| {
         let request = cx.create_snapshot_request(&cx.new_volume().await?.volume_id);
         let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
-        let source = SnapshotSource { snapshot_id: snapshot.snapshot_id };
-        let source = v1::VolumeContentSource { r#type: Some(Type::Snapshot(source)) };
-        let copy = v1::CreateVolumeRequest { volume_content_source: Some(source), ..cx.create_volume_request() };
+        let source = v1::VolumeContentSource::snapshot(snapshot.snapshot_id);
+        let copy = cx.create_volume_request().copy_of(source, 0);
         cx.create_volume(copy).setup("a volume from the snapshot").await?;
         let mut call = cx.create_snapshot(request).once();
         poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending())).await;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use csi_proto::v1;
 use csi_proto::v1::volume_capability::access_mode::Mode;
-use csi_proto::v1::{self, volume_content_source};
 use serde::{Deserialize, Serialize};
 
 use super::content::Content;
@@ -129,12 +129,10 @@ pub(crate) enum Source {
 
 impl Source {
     pub(crate) fn to_proto(&self) -> v1::VolumeContentSource {
-        use volume_content_source::{SnapshotSource, Type, VolumeSource};
-        let source = match self {
-            Source::Snapshot(id) => Type::Snapshot(SnapshotSource { snapshot_id: id.clone() }),
-            Source::Volume(id) => Type::Volume(VolumeSource { volume_id: id.clone() }),
-        };
-        v1::VolumeContentSource { r#type: Some(source) }
+        match self {
+            Source::Snapshot(id) => v1::VolumeContentSource::snapshot(id),
+            Source::Volume(id) => v1::VolumeContentSource::volume(id),
+        }
     }
 }
 

@@ -78,15 +78,11 @@ pub(crate) fn snapshot_request(name: &str, source: &str) -> v1::CreateSnapshotRe
 }
 
 pub(crate) fn from_snapshot(id: &str) -> Option<v1::VolumeContentSource> {
-    use v1::volume_content_source::{SnapshotSource, Type};
-    Some(v1::VolumeContentSource {
-        r#type: Some(Type::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })),
-    })
+    Some(v1::VolumeContentSource::snapshot(id))
 }
 
 pub(crate) fn from_volume(id: &str) -> Option<v1::VolumeContentSource> {
-    use v1::volume_content_source::{Type, VolumeSource};
-    Some(v1::VolumeContentSource { r#type: Some(Type::Volume(VolumeSource { volume_id: id.to_owned() })) })
+    Some(v1::VolumeContentSource::volume(id))
 }
 
 pub(crate) fn publish_request(volume_id: &str, node_id: &str) -> v1::ControllerPublishVolumeRequest {

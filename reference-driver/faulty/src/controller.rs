@@ -326,8 +326,7 @@ impl Faults {
             (Defect::GroupsOverTime, _) => seen.late_members.get(snapshot).cloned(),
             (Defect::ClonesMissUse, Some(Type::Volume(VolumeSource { volume_id }))) => {
                 if let Some(snapshot_id) = seen.data.staged_as.get(volume_id).cloned() {
-                    let source = Type::Snapshot(SnapshotSource { snapshot_id });
-                    request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
+                    request.volume_content_source = Some(VolumeContentSource::snapshot(snapshot_id));
                 }
                 None
             }
@@ -343,16 +342,14 @@ impl Faults {
             }
             (_, Some(Type::Snapshot(_))) => {
                 if let Some(snapshot_id) = self.other_snapshot(seen, snapshot) {
-                    let source = Type::Snapshot(SnapshotSource { snapshot_id });
-                    request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
+                    request.volume_content_source = Some(VolumeContentSource::snapshot(snapshot_id));
                 }
                 None
             }
             _ => None,
         };
         if let Some(volume_id) = later {
-            let source = Type::Volume(VolumeSource { volume_id });
-            request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
+            request.volume_content_source = Some(VolumeContentSource::volume(volume_id));
         }
     }
 

@@ -276,8 +276,7 @@ impl Worker {
         if self.kind == Kind::Image {
             request.parameters = map(&[("backend", "image")]);
         }
-        request.volume_content_source =
-            source.as_ref().map(|snapshot| VolumeContentSource { r#type: Some(from_snapshot(&snapshot.id)) });
+        request.volume_content_source = source.as_ref().map(|snapshot| Source::snapshot(&snapshot.id));
         let volume = controller.create_volume(request).await?.into_inner().volume.unwrap();
         let token = source.and_then(|snapshot| snapshot.token);
         let bytes = volume.capacity_bytes;

@@ -78,7 +78,7 @@ async fn members_show_one_moment_under_a_writer() {
         let mut counters = BTreeMap::new();
         for snapshot in &group.snapshots {
             assert_eq!(snapshot.group_snapshot_id, group.group_snapshot_id);
-            let source = from_snapshot(&snapshot.snapshot_id);
+            let source = Source::snapshot(&snapshot.snapshot_id);
             let copy = rig.copy(&snapshot.snapshot_id, 16 * MIB, mount(""), source).await.volume_id;
             let restored = rig.bring(&copy, mount("")).await;
             counters.insert(snapshot.source_volume_id.clone(), counter(&restored));

@@ -115,7 +115,7 @@ async fn restore_and_delete_snapshots(rig: &Rig) {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for snapshot in snapshots {
         let access = if snapshot.size_bytes == MIB { block() } else { mount("") };
-        let source = from_snapshot(&snapshot.snapshot_id);
+        let source = Source::snapshot(&snapshot.snapshot_id);
         let restored = rig.copy(&snapshot.snapshot_id, snapshot.size_bytes, access, source).await.volume_id;
         if snapshot.size_bytes > MIB {
             assert_eq!(file_in(rig, &restored).await, b"kept", "{snapshot:?}");

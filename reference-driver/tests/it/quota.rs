@@ -73,7 +73,7 @@ async fn limits_hold(rig: Rig, fs_type: &str) -> Rig {
     std::fs::remove_file(target.join("too-much")).unwrap();
 
     let snapshot = rig.snapshot("s", id).await;
-    let restored = rig.copy("r", 36 * MIB, mount(""), from_snapshot(&snapshot.snapshot_id)).await;
+    let restored = rig.copy("r", 36 * MIB, mount(""), Source::snapshot(&snapshot.snapshot_id)).await;
     let restored_target = rig.bring(&restored.volume_id, mount("")).await;
     assert_eq!(std::fs::metadata(restored_target.join("more")).unwrap().len(), 12 << 20);
     fill(&restored_target.join("little"), 8).expect("24 of 36 MiB are used");

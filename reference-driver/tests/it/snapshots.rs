@@ -25,7 +25,7 @@ async fn a_snapshot_keeps_its_data_and_outlives_its_volume() {
             snapshot,
             "the same name is the same snapshot"
         );
-        let copy = rig.copy("c", 160 * MIB, mount(fs_type), from_snapshot(&snapshot.snapshot_id)).await;
+        let copy = rig.copy("c", 160 * MIB, mount(fs_type), Source::snapshot(&snapshot.snapshot_id)).await;
         let copied = rig.bring(&copy.volume_id, mount(fs_type)).await;
         assert_eq!(
             fs::read(copied.join("file")).unwrap(),
@@ -36,7 +36,7 @@ async fn a_snapshot_keeps_its_data_and_outlives_its_volume() {
         rig.take(&copy.volume_id).await;
         rig.take(&volume.volume_id).await;
         rig.delete(&volume.volume_id).await;
-        let again = rig.copy("d", 160 * MIB, mount(fs_type), from_snapshot(&snapshot.snapshot_id)).await;
+        let again = rig.copy("d", 160 * MIB, mount(fs_type), Source::snapshot(&snapshot.snapshot_id)).await;
         let restored = rig.bring(&again.volume_id, mount(fs_type)).await;
         assert_eq!(fs::read(restored.join("file")).unwrap(), b"before", "{backend} {fs_type}");
         rig.take(&again.volume_id).await;
@@ -57,7 +57,7 @@ async fn larger_copies_have_a_larger_file_system() {
         let target = rig.bring(&volume.volume_id, mount(fs_type)).await;
         write_synced(&target.join("file"), b"data");
         let before = file_system_bytes(&target);
-        let clone = rig.copy("c", 640 * MIB, mount(fs_type), from_volume(&volume.volume_id)).await;
+        let clone = rig.copy("c", 640 * MIB, mount(fs_type), Source::volume(&volume.volume_id)).await;
         assert_eq!(clone.capacity_bytes, 640 * MIB);
         let cloned = rig.bring(&clone.volume_id, mount(fs_type)).await;
         assert_eq!(fs::read(cloned.join("file")).unwrap(), b"data");
@@ -78,19 +78,17 @@ async fn sources_that_do_not_fit_are_refused() {
     let snapshot = rig.snapshot("s", &volume.volume_id).await;
     let mut small = create_request("c", MIB, block());
     small.capacity_range.as_mut().unwrap().limit_bytes = MIB;
-    let source =
-        Some(csi_proto::v1::VolumeContentSource { r#type: Some(from_snapshot(&snapshot.snapshot_id)) });
+    let source = Some(Source::snapshot(&snapshot.snapshot_id));
     small.volume_content_source = source.clone();
     assert_eq!(rig.try_create(small).await.unwrap_err().code(), Code::OutOfRange);
     let mut directory = create_request("c", 2 * MIB, mount(""));
     directory.parameters = map(&[("backend", "directory")]);
     directory.volume_content_source = source;
     assert_eq!(rig.try_create(directory).await.unwrap_err().code(), Code::InvalidArgument);
-    let default = rig.copy("c", 1, block(), from_snapshot(&snapshot.snapshot_id)).await;
+    let default = rig.copy("c", 1, block(), Source::snapshot(&snapshot.snapshot_id)).await;
     assert_eq!(default.capacity_bytes, 2 * MIB, "never smaller than the source");
-    let missing = from_snapshot("snap-00000000000000000000000000000000");
     let mut request = create_request("m", MIB, block());
-    request.volume_content_source = Some(csi_proto::v1::VolumeContentSource { r#type: Some(missing) });
+    request.volume_content_source = Some(Source::snapshot("snap-00000000000000000000000000000000"));
     assert_eq!(rig.try_create(request).await.unwrap_err().code(), Code::NotFound);
     rig.delete(&default.volume_id).await;
     rig.delete(&volume.volume_id).await;
@@ -111,7 +109,7 @@ async fn copies_of_directories_are_faithful() {
     fs::hard_link(source.join("sub/.hidden"), source.join("hard")).unwrap();
     let sparse = fs::File::create(source.join("sparse")).unwrap();
     sparse.set_len(64 << 20).unwrap();
-    let clone = rig.copy("c", MIB, mount(""), from_volume(&volume.volume_id)).await;
+    let clone = rig.copy("c", MIB, mount(""), Source::volume(&volume.volume_id)).await;
     let copy = rig.fixture.root.join("state/volumes").join(&clone.volume_id);
     let hidden = fs::metadata(copy.join("sub/.hidden")).unwrap();
     assert_eq!(fs::read(copy.join("sub/.hidden")).unwrap(), b"hidden");

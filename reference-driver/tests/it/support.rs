@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use csi_hostpath_driver::HostpathDriver;
 use csi_hostpath_driver::mount::mounts;
+pub(crate) use csi_proto::v1::VolumeContentSource as Source;
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume, access_mode::Mode};
-use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::*;
 pub(crate) use csi_test_support::hostpath::config;
 use tempfile::TempDir;
@@ -202,10 +202,10 @@ impl Rig {
         name: &str,
         bytes: i64,
         capability: VolumeCapability,
-        source: Type,
+        source: Source,
     ) -> Volume {
         let mut request = create_request(name, bytes, capability);
-        request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
+        request.volume_content_source = Some(source);
         self.try_create(request).await.unwrap()
     }
 
@@ -404,14 +404,6 @@ pub(crate) fn mount_with_flag(fs_type: &str, flag: &str) -> VolumeCapability {
 /// A capability to use a raw block volume for one writer.
 pub(crate) fn block() -> VolumeCapability {
     capability(Mode::SingleNodeWriter, AccessType::Block(BlockVolume {}))
-}
-
-pub(crate) fn from_snapshot(id: &str) -> Type {
-    Type::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
-}
-
-pub(crate) fn from_volume(id: &str) -> Type {
-    Type::Volume(VolumeSource { volume_id: id.to_owned() })
 }
 
 pub(crate) fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {

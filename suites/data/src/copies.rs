@@ -3,8 +3,8 @@
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::Found;
 use csi_harness::spec::requirements::Requirement;
+use v1::VolumeContentSource as Source;
 use v1::volume_capability::AccessType as Kind;
-use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 use crate::used::{Usage, Used, describe_write};
 
@@ -12,26 +12,9 @@ use crate::used::{Usage, Used, describe_write};
 const BEFORE: u32 = 1;
 const AFTER: u32 = 2;
 
-pub(crate) fn of_snapshot(id: &str) -> Source {
-    Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
-}
-
-fn of_volume(id: &str) -> Source {
-    Source::Volume(VolumeSource { volume_id: id.to_owned() })
-}
-
-/// A request for a copy with this size in bytes.
-async fn request(cx: &Cx, source: Source, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
-    let mut request = cx.create_node_volume_request().await?;
-    let range = request.capacity_range.get_or_insert_default();
-    range.required_bytes = range.required_bytes.max(bytes);
-    request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
-    Ok(request)
-}
-
 /// A copy as large as its source.
 pub(crate) async fn copy(cx: &Cx, source: Source, bytes: i64) -> CheckResult<NodeVolume> {
-    let request = request(cx, source, bytes).await?;
+    let request = cx.create_node_volume_request().await?.copy_of(source, bytes);
     Ok(cx.create_volume(request).setup("a volume made from another one").await?.into())
 }
 
@@ -70,7 +53,7 @@ check! {
         write(cx, &source, BEFORE).await?;
         let snapshot = cx.new_snapshot(&source.id).await?;
         write(cx, &source, AFTER).await?;
-        let copy = copy(cx, of_snapshot(&snapshot.snapshot_id), source.size_bytes).await?;
+        let copy = copy(cx, Source::snapshot(&snapshot.snapshot_id), source.size_bytes).await?;
         let found = read(cx, &copy).await?;
         ensure!(
             found.number() != Some(AFTER),
@@ -103,7 +86,7 @@ check! {
     async |cx| {
         let source = cx.node_volume().await?;
         write(cx, &source, BEFORE).await?;
-        let copy = copy(cx, of_volume(&source.id), source.size_bytes).await?;
+        let copy = copy(cx, Source::volume(&source.id), source.size_bytes).await?;
         write(cx, &source, AFTER).await?;
         let found = read(cx, &copy).await?;
         ensure!(
@@ -190,7 +173,7 @@ impl Copied {
         used.write(BEFORE).await?;
         used.end().await?;
         let (from, rule) = any_copy(cx, &source).await?;
-        let mut request = request(cx, from, source.size_bytes).await?;
+        let mut request = cx.create_node_volume_request().await?.copy_of(from, source.size_bytes);
         request.volume_capabilities = vec![usage.capability.clone()];
         let copy = cx.create_volume(request).setup("a volume made from another one").await?.into();
         let alone = read_as(cx, &copy, &usage).await?;
@@ -225,8 +208,8 @@ async fn new_volume(cx: &Cx, usage: &Usage) -> CheckResult<NodeVolume> {
 /// The source of a copy, a snapshot if there are any, and the rule that demands its content.
 pub(crate) async fn any_copy(cx: &Cx, source: &NodeVolume) -> CheckResult<(Source, &'static Requirement)> {
     Ok(match cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
-        true => (of_snapshot(&cx.new_snapshot(&source.id).await?.snapshot_id), &req::MSG_VOLSOURCE_004),
-        false => (of_volume(&source.id), &req::MSG_VOLSOURCE_006),
+        true => (Source::snapshot(cx.new_snapshot(&source.id).await?.snapshot_id), &req::MSG_VOLSOURCE_004),
+        false => (Source::volume(&source.id), &req::MSG_VOLSOURCE_006),
     })
 }
 
@@ -288,7 +271,8 @@ check! {
 /// A copy of this size in bytes, of a snapshot if there are any; `None` if the driver makes none that are larger.
 async fn larger(cx: &Cx, source: &NodeVolume, bytes: i64) -> CheckResult<Option<NodeVolume>> {
     let (from, _) = any_copy(cx, source).await?;
-    let reply = cx.create_volume(request(cx, from, bytes).await?).await;
+    let request = cx.create_node_volume_request().await?.copy_of(from, bytes);
+    let reply = cx.create_volume(request).await;
     Ok(reply.any_answer()?.ok().map(NodeVolume::from))
 }
 

@@ -8,7 +8,7 @@ use csi_harness::resources::contents::{Found, Stamp};
 use csi_harness::resources::workload::{self, play};
 use futures_util::future::join;
 
-use crate::copies::{copy, of_snapshot, read};
+use crate::copies::{copy, read};
 use crate::used::{PLACE, Used};
 
 /// Pairs of writes beside one call; a group snapshot that takes longer is taken of what is there by then.
@@ -92,7 +92,8 @@ async fn taken_at_one_moment(cx: &Cx, volumes: &[NodeVolume; 2], stamp: &mut u32
     for (volume, found) in volumes.iter().zip(&mut found) {
         let member = group.snapshots.iter().find(|member| member.source_volume_id == volume.id);
         let member = member.ok_or_else(|| Stop::broken("a volume of the group has no member"))?;
-        let restored = copy(cx, of_snapshot(&member.snapshot_id), volume.size_bytes).await?;
+        let source = v1::VolumeContentSource::snapshot(&member.snapshot_id);
+        let restored = copy(cx, source, volume.size_bytes).await?;
         *found = read(cx, &restored).await?;
     }
     let [first, second] = [&found[0], &found[1]].map(|found| found.number().unwrap_or_default());

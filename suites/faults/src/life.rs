@@ -196,20 +196,18 @@ impl Life {
     }
 
     fn restore_request(&self) -> CheckResult<Request> {
-        use v1::volume_content_source::{SnapshotSource, Type};
         let (Some(Request::CreateVolume(create)), Some(snapshot)) =
             (self.requests.get(&Step::Create), &self.volume.snapshot)
         else {
             return Err(Stop::broken("needs a snapshot to create a volume from"));
         };
-        let source = Type::Snapshot(SnapshotSource { snapshot_id: snapshot.snapshot_id.clone() });
         // A copy is as large as its source, which may have been expanded.
         let expanded = v1::CapacityRange { required_bytes: self.volume.expand_to_bytes, limit_bytes: 0 };
         let is_expanded = self.volume.expanded.is_some();
         Ok(Request::CreateVolume(v1::CreateVolumeRequest {
             name: self.cx.unique_name(),
             capacity_range: if is_expanded { Some(expanded) } else { create.capacity_range },
-            volume_content_source: Some(v1::VolumeContentSource { r#type: Some(source) }),
+            volume_content_source: Some(v1::VolumeContentSource::snapshot(&snapshot.snapshot_id)),
             ..create.clone()
         }))
     }

@@ -15,7 +15,7 @@ use futures_util::future::join;
 use crate::beside::{Action, InUse, beside, judge_copy};
 use crate::expansion::larger;
 use crate::insist::fail_in_turn;
-use crate::make::{clone_request, copy_of, from_snapshot};
+use crate::make::{Source, clone_request, copy_of};
 
 /// The wait of the first caller that gives up a call. Each further one waits twice as long, so that the call is given up early and late in
 /// its work.
@@ -158,7 +158,7 @@ async fn every_call(cx: &Cx, manner: Manner<'_>) -> CheckResult {
         EXPAND_ON_NODE.make(cx, &user, manner, &request).await?;
     }
     if let Some((taken, evidence)) = snapshot {
-        let copy = copy_of(cx, from_snapshot(&taken.snapshot_id), bytes).await?;
+        let copy = copy_of(cx, Source::snapshot(&taken.snapshot_id), bytes).await?;
         copies.push((copy, evidence, "a snapshot"));
         let request = volume.request(cx, DELETE.operation).await?;
         DELETE.make(cx, &user, manner, &request).await?;
@@ -344,7 +344,7 @@ check! {
             let (copy, noun) = match response {
                 Response::Volume(clone) => (NodeVolume::from(clone), "a clone"),
                 Response::Snapshot(taken) if taken.ready_to_use => {
-                    let copy = copy_of(cx, from_snapshot(&taken.snapshot_id), taken.size_bytes).await?;
+                    let copy = copy_of(cx, Source::snapshot(&taken.snapshot_id), taken.size_bytes).await?;
                     (copy, "a snapshot")
                 }
                 _ => continue,

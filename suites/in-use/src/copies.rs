@@ -5,7 +5,7 @@ use csi_proto::Call as _;
 use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 
 use crate::beside::{Action, InUse, beside, judge_copy};
-use crate::make::{CLONE, SNAPSHOT, copy_of, from_snapshot, from_volume, snapshot};
+use crate::make::{CLONE, SNAPSHOT, Source, copy_of, snapshot};
 
 const RESTORE: Action = Action {
     name: "CreateVolume from a snapshot of the volume, and DeleteSnapshot",
@@ -32,7 +32,7 @@ check! {
     async |cx| {
         let user = InUse::begin(cx).await?;
         let bytes = user.volume().volume.size_bytes;
-        let (copy, [evidence]) = beside(CLONE, [&user], copy_of(cx, from_volume(user.id()), bytes)).await?;
+        let (copy, [evidence]) = beside(CLONE, [&user], copy_of(cx, Source::volume(user.id()), bytes)).await?;
         user.end(CLONE).await?;
         judge_copy(cx, &evidence, copy, "a clone of a volume in use").await.map(drop)
     }
@@ -56,7 +56,7 @@ check! {
         let bytes = user.volume().volume.size_bytes;
         let (snapshot, [evidence]) = beside(SNAPSHOT, [&user], snapshot(cx, user.id())).await?;
         let restored = async {
-            let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
+            let copy = copy_of(cx, Source::snapshot(&snapshot.snapshot_id), bytes).await?;
             // A driver may keep a snapshot that has copies.
             cx.delete_snapshot(&snapshot.snapshot_id).await.any_answer().map(|_| copy)
         };
@@ -82,7 +82,7 @@ check! {
     async |cx| {
         let user = InUse::begin(cx).await?;
         let (source, bytes) = (user.id().to_owned(), user.volume().volume.size_bytes);
-        let (copy, [evidence]) = beside(CLONE, [&user], copy_of(cx, from_volume(&source), bytes)).await?;
+        let (copy, [evidence]) = beside(CLONE, [&user], copy_of(cx, Source::volume(&source), bytes)).await?;
         user.end(CLONE).await?;
         // A driver may keep a source that has copies.
         cx.delete_volume(&source).await.any_answer().map(drop)?;

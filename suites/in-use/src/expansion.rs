@@ -13,7 +13,7 @@ use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE
 use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside, call, has_own_file_system, judge_copy, published};
-use crate::make::{CLONE, copy_of, from_snapshot, from_volume, snapshot};
+use crate::make::{CLONE, Source, copy_of, snapshot};
 
 const EXPAND: Action = Action {
     name: "ControllerExpandVolume and NodeExpandVolume",
@@ -245,8 +245,8 @@ check! {
         let bytes = user.volume().volume.size_bytes;
         let copied = async {
             let source = match cx.target().capabilities().has(Capability::CloneVolume) {
-                true => from_volume(user.id()),
-                false => from_snapshot(&snapshot(cx, user.id()).await?.snapshot_id),
+                true => Source::volume(user.id()),
+                false => Source::snapshot(&snapshot(cx, user.id()).await?.snapshot_id),
             };
             copy_of(cx, source, bytes).await
         };

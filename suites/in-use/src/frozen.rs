@@ -14,7 +14,7 @@ use futures_util::future::{join, join_all};
 
 use crate::beside::{Action, InUse, beside, judge_copy};
 use crate::insist::{Insisted, insist};
-use crate::make::{clone_request, copy_of, from_snapshot};
+use crate::make::{Source, clone_request, copy_of};
 
 const STOP: Action = Action { name: "a stop of the driver's processes, and the calls during it", rpcs: &[] };
 const BEFORE: Action = Action { name: "CreateSnapshot, and CreateVolume from the volume", rpcs: &[] };
@@ -200,7 +200,7 @@ check! {
             let copy = match response {
                 Some(Response::Volume(clone)) => NodeVolume::from(clone),
                 Some(Response::Snapshot(taken)) if taken.ready_to_use => {
-                    copy_of(cx, from_snapshot(&taken.snapshot_id), bytes).await?
+                    copy_of(cx, Source::snapshot(&taken.snapshot_id), bytes).await?
                 }
                 _ => continue,
             };

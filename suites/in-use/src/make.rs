@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 use csi_proto::Call as _;
-use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+pub use v1::VolumeContentSource as Source;
 
 use crate::beside::Action;
 
@@ -11,35 +11,19 @@ pub(crate) const SNAPSHOT: Action =
 pub(crate) const CLONE: Action =
     Action { name: "CreateVolume from the volume", rpcs: &[v1::CreateVolumeRequest::RPC] };
 
-pub fn from_snapshot(id: &str) -> Source {
-    Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
-}
-
-pub fn from_volume(id: &str) -> Source {
-    Source::Volume(VolumeSource { volume_id: id.to_owned() })
-}
-
 /// A copy with room for so many bytes.
 ///
 /// # Errors
 /// Skip if the driver makes none, which other checks judge.
 pub async fn copy_of(cx: &Cx, source: Source, bytes: i64) -> CheckResult<NodeVolume> {
-    let request = copy_request(cx, source, bytes).await?;
+    let request = cx.create_node_volume_request().await?.copy_of(source, bytes);
     let refused = "the driver makes no copy of a volume in use, or of its snapshot";
     Ok(cx.create_volume(request).await.or_skip(refused)?.into())
 }
 
 /// The request for a clone of a volume with room for so many bytes.
 pub(crate) async fn clone_request(cx: &Cx, id: &str, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
-    copy_request(cx, from_volume(id), bytes).await
-}
-
-async fn copy_request(cx: &Cx, source: Source, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
-    let mut request = cx.create_node_volume_request().await?;
-    let range = request.capacity_range.get_or_insert_default();
-    range.required_bytes = range.required_bytes.max(bytes);
-    request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
-    Ok(request)
+    Ok(cx.create_node_volume_request().await?.copy_of(Source::volume(id), bytes))
 }
 
 /// A snapshot that is ready to use.

@@ -11,7 +11,7 @@ use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE
 use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside, judge_copy};
-use crate::make::{copy_of, from_snapshot, snapshot_as};
+use crate::make::{Source, copy_of, snapshot_as};
 
 const RESTART: Action = Action { name: "the end and the start of the driver", rpcs: &[] };
 const RESTART_IN_SNAPSHOT: Action = Action {
@@ -147,7 +147,7 @@ check! {
         let (snapshot, [evidence]) = beside(RESTART_IN_SNAPSHOT, [&user], taken).await.map_err(of_restart)?;
         let bytes = user.volume().volume.size_bytes;
         user.end(RESTART_IN_SNAPSHOT).await.map_err(of_restart)?;
-        let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
+        let copy = copy_of(cx, Source::snapshot(&snapshot.snapshot_id), bytes).await?;
         judge_copy(cx, &evidence, copy, "a snapshot during which the driver was killed").await.map(drop)
     }
 }

@@ -7,7 +7,7 @@ use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE
 use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside, judge_copy};
-use crate::make::{SNAPSHOT, copy_of, from_snapshot, snapshot, snapshot_as};
+use crate::make::{SNAPSHOT, Source, copy_of, snapshot, snapshot_as};
 
 const DELETE: Action = Action { name: "DeleteSnapshot", rpcs: &[v1::DeleteSnapshotRequest::RPC] };
 const CREATE_GROUP: Action =
@@ -36,7 +36,7 @@ check! {
         let (snapshot, [evidence]) = beside(SNAPSHOT, [&user], snapshot(cx, user.id())).await?;
         let bytes = user.volume().volume.size_bytes;
         user.end(SNAPSHOT).await?;
-        let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
+        let copy = copy_of(cx, Source::snapshot(&snapshot.snapshot_id), bytes).await?;
         judge_copy(cx, &evidence, copy, "a snapshot of a volume in use").await.map(drop)
     }
 }
@@ -83,7 +83,7 @@ check! {
         for (snapshot, evidence) in
             [(one, &of_first), (other, &of_first), (third, &of_both), (fourth, &of_second)]
         {
-            let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
+            let copy = copy_of(cx, Source::snapshot(&snapshot.snapshot_id), bytes).await?;
             judge_copy(cx, evidence, copy, "one of two snapshots that were taken at the same time").await?;
         }
         Ok(())
@@ -145,7 +145,7 @@ check! {
         ended.and(also)?;
         let mut moments = Vec::new();
         for ((snapshot_id, bytes), evidence) in members.into_iter().zip(&evidence) {
-            let copy = copy_of(cx, from_snapshot(&snapshot_id), bytes).await?;
+            let copy = copy_of(cx, Source::snapshot(&snapshot_id), bytes).await?;
             moments.push(judge_copy(cx, evidence, copy, "a member of a group snapshot").await?);
         }
         judge_group(&moments)

@@ -8,8 +8,7 @@ pub(crate) mod group_controller_get_capabilities;
 use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
-
-use crate::controller::create_volume::source;
+use v1::VolumeContentSource as Source;
 
 /// Makes two volumes for a group snapshot.
 pub(crate) async fn two_volumes(cx: &Cx) -> CheckResult<[String; 2]> {
@@ -43,7 +42,8 @@ pub(crate) async fn ready_group(cx: &Cx) -> CheckResult<v1::VolumeGroupSnapshot>
 
 /// Sends CreateVolume for a volume made from a member of a group snapshot.
 pub(crate) fn restore<'a>(cx: &'a Cx, member: &v1::Snapshot) -> PendingCall<'a, v1::Volume> {
-    cx.create_volume(source::request(cx, source::snapshot(&member.snapshot_id), member.size_bytes))
+    let source = Source::snapshot(&member.snapshot_id);
+    cx.create_volume(cx.create_volume_request().copy_of(source, member.size_bytes))
 }
 
 /// Makes a group snapshot and deletes it.

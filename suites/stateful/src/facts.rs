@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use csi_harness::prelude::*;
 use csi_harness::text::wire;
 use csi_proto::{Service, code_name};
-use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use v1::VolumeContentSource as Source;
 
 /// Entries of a list, beyond which it is not read again and again.
 const ENTRIES_MAX: usize = 2_000;
@@ -46,20 +46,13 @@ impl Objects {
         if has(Capability::CreateDeleteSnapshot) {
             let snapshot_id = cx.new_snapshot(&volume.id).await?.snapshot_id;
             objects.snapshots.push(snapshot_id.clone());
-            sources.push(Source::Snapshot(SnapshotSource { snapshot_id }));
+            sources.push(Source::snapshot(snapshot_id));
         }
         if has(Capability::CloneVolume) {
-            sources.push(Source::Volume(VolumeSource { volume_id: volume.id.clone() }));
+            sources.push(Source::volume(&volume.id));
         }
         for source in sources {
-            let request = v1::CreateVolumeRequest {
-                volume_content_source: Some(v1::VolumeContentSource { r#type: Some(source) }),
-                capacity_range: Some(v1::CapacityRange {
-                    required_bytes: volume.size_bytes.max(cx.volume_size_bytes()),
-                    limit_bytes: 0,
-                }),
-                ..cx.create_node_volume_request().await?
-            };
+            let request = cx.create_node_volume_request().await?.copy_of(source, volume.size_bytes);
             objects.volumes.push(cx.create_volume(request).setup("a copy").await?.into());
         }
         if has(Capability::CreateDeleteGetVolumeGroupSnapshot) {

@@ -334,15 +334,13 @@ impl Orchestrator {
 
     /// The source of a copy on the wire.
     fn source(&self, source: Id) -> v1::VolumeContentSource {
-        use v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
         let id = self.text(source);
-        let kind = match source.name.kind {
-            ObjectKind::Volume => Type::Volume(VolumeSource { volume_id: id }),
+        match source.name.kind {
+            ObjectKind::Volume => v1::VolumeContentSource::volume(id),
             ObjectKind::Snapshot | ObjectKind::Group | ObjectKind::Member => {
-                Type::Snapshot(SnapshotSource { snapshot_id: id })
+                v1::VolumeContentSource::snapshot(id)
             }
-        };
-        v1::VolumeContentSource { r#type: Some(kind) }
+        }
     }
 }
 

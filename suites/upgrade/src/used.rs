@@ -5,7 +5,7 @@ use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 use csi_suite_in_use::beside::{Action, InUse, beside, judge_copy, judge_moved};
 use csi_suite_in_use::expansion::larger;
-use csi_suite_in_use::make::{copy_of, from_snapshot, from_volume, snapshot};
+use csi_suite_in_use::make::{Source, copy_of, snapshot};
 use csi_workload::beside::Written;
 use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 
@@ -64,7 +64,7 @@ async fn used(cx: &Cx, by: Replacement) -> CheckResult {
     }
     let Some(taken) = &old.snapshot else { return Ok(()) };
     let maker = by.maker();
-    let restored = match copy_of(cx, from_snapshot(&taken.snapshot_id), old.bytes()).await {
+    let restored = match copy_of(cx, Source::snapshot(&taken.snapshot_id), old.bytes()).await {
         Ok(restored) => restored,
         Err(Stop::Declined(_, why)) => {
             return Err(old.rejected(&format!("a snapshot of {maker} is not restored"), why));
@@ -100,10 +100,11 @@ impl Old {
         let maker = by.maker();
         let mut copies = Vec::new();
         if has(Capability::CloneVolume) {
-            copies.push((format!("a clone of {maker}"), from_volume(&volume.id)));
+            copies.push((format!("a clone of {maker}"), Source::volume(&volume.id)));
         }
         if let Some(taken) = &snapshot {
-            copies.push((format!("a volume that {maker} has restored"), from_snapshot(&taken.snapshot_id)));
+            copies
+                .push((format!("a volume that {maker} has restored"), Source::snapshot(&taken.snapshot_id)));
         }
         let mut old = Old { by, volumes: Vec::new(), snapshot, written };
         for (noun, source) in copies {
@@ -160,7 +161,7 @@ impl Old {
         };
         user.end(SNAPSHOT).await?;
         let bytes = volume.size_bytes.max(taken.size_bytes).max(cx.expand_size_bytes());
-        let copy = copy_of(cx, from_snapshot(&taken.snapshot_id), bytes).await?;
+        let copy = copy_of(cx, Source::snapshot(&taken.snapshot_id), bytes).await?;
         let origin = format!("a new snapshot of a volume of {}", self.by.maker());
         judge_copy(cx, &evidence, copy, &origin).await.map(drop)
     }

@@ -210,14 +210,9 @@ mod tests {
     }
 
     fn created(id: &str, source: Option<&str>) -> CallRecord {
-        let volume_content_source = source.map(|source| v1::VolumeContentSource {
-            r#type: Some(v1::volume_content_source::Type::Volume(v1::volume_content_source::VolumeSource {
-                volume_id: source.to_owned(),
-            })),
-        });
         let request = v1::CreateVolumeRequest {
             name: format!("name-of-{id}"),
-            volume_content_source,
+            volume_content_source: source.map(v1::VolumeContentSource::volume),
             ..Default::default()
         };
         let volume = Some(v1::Volume { volume_id: id.to_owned(), ..Default::default() });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use csi_harness::prelude::{Capability, Cx};
 use csi_harness::text::size::sized;
-use csi_proto::v1::{self, volume_content_source};
+use csi_proto::v1;
 
 use super::failure::{Caller, Failure, Verdict};
 use super::parameters::Tokens;
@@ -254,12 +254,11 @@ fn content_source(
     spec: &PvcSpec,
     source: &DataSource,
 ) -> Result<v1::VolumeContentSource, Problem> {
-    use volume_content_source::{SnapshotSource, Type, VolumeSource};
     let too_small = |bytes: i64| {
         let asked = sized(spec.request_bytes);
         Problem::for_good(format!("{asked} are asked for, but the source has {}", sized(bytes)))
     };
-    let source = match source {
+    Ok(match source {
         DataSource::Snapshot(name) => {
             if !shared.has(Capability::CreateDeleteSnapshot) {
                 return Err(Problem::for_good("the driver does not have CREATE_DELETE_SNAPSHOT"));
@@ -270,7 +269,7 @@ fn content_source(
             if spec.request_bytes < snapshot.restore_size_bytes {
                 return Err(too_small(snapshot.restore_size_bytes));
             }
-            Type::Snapshot(SnapshotSource { snapshot_id: snapshot.handle.clone().unwrap_or_default() })
+            v1::VolumeContentSource::snapshot(snapshot.handle.clone().unwrap_or_default())
         }
         DataSource::Claim(name) => {
             if !shared.has(Capability::CloneVolume) {
@@ -285,10 +284,9 @@ fn content_source(
             if volume.mode != spec.mode {
                 return Err(Problem::for_good("the source has another volume mode"));
             }
-            Type::Volume(VolumeSource { volume_id: volume.handle.clone() })
+            v1::VolumeContentSource::volume(&volume.handle)
         }
-    };
-    Ok(v1::VolumeContentSource { r#type: Some(source) })
+    })
 }
 
 /// Returns the volume if it matches the request; otherwise it is deleted again.

@@ -5,7 +5,6 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use csi_harness::prelude::*;
-use v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 
 use crate::canary::Canary;
 use crate::rules::HOSTILE_COPY_001;
@@ -44,12 +43,11 @@ async fn copied(cx: &Cx, canary: &Canary, first: &Published) -> CheckResult {
     let source = if cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
         let request = cx.create_snapshot_request(&id);
         let snapshot = cx.create_snapshot(request).await.or_skip("a volume in use may have no snapshots")?;
-        Type::Snapshot(SnapshotSource { snapshot_id: snapshot.snapshot_id })
+        v1::VolumeContentSource::snapshot(snapshot.snapshot_id)
     } else {
-        Type::Volume(VolumeSource { volume_id: id })
+        v1::VolumeContentSource::volume(id)
     };
-    let mut request = cx.create_node_volume_request().await?;
-    request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
+    let request = cx.create_node_volume_request().await?.copy_of(source, 0);
     let copy = cx.create_volume(request).await.or_skip("a volume in use may have no copies")?;
     let second = cx.published(cx.staged(cx.attached(copy.into()).await?).await?).await?;
     let link = Path::new(&second.target_path).join(LINK);

@@ -15,7 +15,6 @@ use csi_ops::operation::{Operation, Request, Response};
 use csi_ops::volume::TrackedVolume;
 use csi_proto::lock::Mutex;
 use csi_proto::{Call as _, Rpc};
-use v1::volume_content_source::{SnapshotSource, Type as Source};
 
 use super::{Caller, Cycle, Held};
 use crate::judge::LOAD_001;
@@ -357,8 +356,7 @@ impl Load {
         };
         let mut request = v1::CreateVolumeRequest { name: cx.unique_name(), ..create.clone() };
         if let Some(snapshot_id) = snapshot_id {
-            let source = Some(Source::Snapshot(SnapshotSource { snapshot_id }));
-            request.volume_content_source = Some(v1::VolumeContentSource { r#type: source });
+            request.volume_content_source = Some(v1::VolumeContentSource::snapshot(snapshot_id));
         }
         let request = Request::CreateVolume(request);
         let created = self.send(caller, request.operation().rpc(), Some(""), || request.send(cx)).await;

@@ -4,11 +4,11 @@ pub(crate) mod topology;
 
 use csi_harness::prelude::*;
 use futures_util::future::join_all;
+use v1::VolumeContentSource as Source;
 
 use super::common::{
     Named, complete_snapshot, cut_snapshot, list_refusal, ready_snapshot, same_snapshot, still_listed,
 };
-use super::create_volume::source;
 use crate::moment::{another_moment, is_of_these_days};
 
 /// The length of the longest name that every driver must accept, in bytes.
@@ -376,7 +376,7 @@ check! {
     async |cx| {
         let volume = cx.new_volume().await?;
         let snapshot = ready_snapshot(cx, &cx.create_snapshot_request(&volume.volume_id)).await?;
-        let request = source::request(cx, source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes);
+        let request = cx.create_volume_request().copy_of(Source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes);
         let restored = cx.create_volume(request).await;
         // If the driver answers that it does not support this, its snapshots are useless.
         let rule = match restored.code()? {

@@ -2,9 +2,9 @@
 
 use csi_harness::prelude::*;
 use futures_util::future::join_all;
+use v1::VolumeContentSource as Source;
 
 use super::common::{cut_snapshot, succeeds_or_malformed, validate_request};
-use super::create_volume::source;
 use crate::group::new_group;
 
 /// The number of equal concurrent calls.
@@ -192,7 +192,7 @@ check! {
     async |cx| {
         let volume = cx.new_volume().await?;
         let snapshot = cx.new_snapshot(&volume.volume_id).await?;
-        let request = source::request(cx, source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes);
+        let request = cx.create_volume_request().copy_of(Source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes);
         let restored = cx.create_volume(request).setup("a volume made from the snapshot").await?;
         let reply = cx.delete_snapshot(&snapshot.snapshot_id).await;
         let refusal = refused_with(Code::FailedPrecondition);

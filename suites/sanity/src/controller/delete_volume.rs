@@ -1,9 +1,9 @@
 //! DeleteVolume deletes the volume, however often it is called.
 
 use csi_harness::prelude::*;
+use v1::VolumeContentSource as Source;
 
 use super::common::{succeeds_or_malformed, validate_request};
-use super::create_volume::source;
 use crate::node::published;
 
 async fn validate(cx: &Cx, volume: &v1::Volume) -> Reply<v1::ValidateVolumeCapabilitiesResponse> {
@@ -221,7 +221,7 @@ check! {
         if !deleted {
             return untouched(cx, &volume).await.map_err(|stop| stop.of(&req::CTRL_DELETEVOL_007));
         }
-        let copy = source::request(cx, source::snapshot(&snapshot.snapshot_id), volume.capacity_bytes);
+        let copy = cx.create_volume_request().copy_of(Source::snapshot(&snapshot.snapshot_id), volume.capacity_bytes);
         cx.create_volume(copy).await.must("make a volume from a snapshot whose volume was deleted")?;
         // Another check judges a list that did not have the snapshot while its volume was there.
         if was_listed { still_listed(cx, &snapshot).await } else { Ok(()) }

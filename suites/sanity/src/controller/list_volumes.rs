@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::prelude::*;
 use csi_harness::text::message;
+use v1::VolumeContentSource as Source;
 use v1::list_volumes_response::Entry;
 
 use super::common::list_lags;
-use super::create_volume::source;
 
 /// The number of volumes that are made for the list.
 const VOLUMES: usize = 3;
@@ -221,7 +221,7 @@ check! {
     }
     async |cx| {
         let origin = cx.new_volume().await?;
-        let request = source::request(cx, source::volume(&origin.volume_id), origin.capacity_bytes);
+        let request = cx.create_volume_request().copy_of(Source::volume(&origin.volume_id), origin.capacity_bytes);
         let copy = cx.create_volume(request).setup("a clone").await?;
         let listed = cx.eventually(Settles::VolumeListed, || async {
             let entries = cx.list_volumes().await?;

@@ -5,7 +5,7 @@ use csi_model::rules::AFTER_ERROR_004;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::Operation::{self, *};
 use csi_ops::volume::TrackedVolume;
-use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use v1::VolumeContentSource as Source;
 
 /// Calls for a volume in use that come before the right order.
 const UNUSUAL: [&[Operation]; 7] = [
@@ -111,8 +111,7 @@ async fn dependents(cx: &Cx) -> CheckResult {
         let scope = cx.scope();
         let volume = scope.node_volume().await?;
         let snapshot_id = scope.new_snapshot(&volume.id).await?.snapshot_id;
-        let source = Source::Snapshot(SnapshotSource { snapshot_id: snapshot_id.clone() });
-        let copy = copy(&scope, &volume, source).await?;
+        let copy = copy(&scope, &volume, Source::snapshot(&snapshot_id)).await?;
         let deleted = scope.delete_volume(&volume.id).await.any_answer()?.is_ok();
         let snapshot_gone = scope.delete_snapshot(&snapshot_id).await.any_answer()?.is_ok();
         usable(&scope, &copy, "its snapshot and the source of that").await?;
@@ -128,8 +127,7 @@ async fn dependents(cx: &Cx) -> CheckResult {
     if has(Capability::CloneVolume) {
         let scope = cx.scope();
         let volume = scope.node_volume().await?;
-        let source = Source::Volume(VolumeSource { volume_id: volume.id.clone() });
-        let copy = copy(&scope, &volume, source).await?;
+        let copy = copy(&scope, &volume, Source::volume(&volume.id)).await?;
         let deleted = scope.delete_volume(&volume.id).await.any_answer()?.is_ok();
         usable(&scope, &copy, "its source").await?;
         goes(scope.delete_volume(&copy.id).await, "a copy")?;
@@ -142,10 +140,7 @@ async fn dependents(cx: &Cx) -> CheckResult {
 }
 
 async fn copy(cx: &Cx, volume: &NodeVolume, source: Source) -> CheckResult<NodeVolume> {
-    let mut request = cx.create_node_volume_request().await?;
-    request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
-    let size_bytes = request.capacity_range.map_or(0, |range| range.required_bytes).max(volume.size_bytes);
-    request.capacity_range = Some(v1::CapacityRange { required_bytes: size_bytes, limit_bytes: 0 });
+    let request = cx.create_node_volume_request().await?.copy_of(source, volume.size_bytes);
     Ok(cx.create_volume(request).setup("a copy").await?.into())
 }
 

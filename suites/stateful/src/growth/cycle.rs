@@ -8,7 +8,7 @@ use csi_harness::spec::requirements::Requirement;
 use csi_ops::malformed::malformed;
 use csi_ops::operation::{Operation, Request};
 use csi_ops::volume::TrackedVolume;
-use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use v1::VolumeContentSource as Source;
 
 use crate::resource_usage::capacity_request;
 use crate::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
@@ -189,17 +189,16 @@ async fn sources(cx: &Cx, volume: &v1::Volume) -> CheckResult<Vec<Source>> {
     let mut sources = Vec::new();
     if has(Capability::CreateDeleteSnapshot) {
         let snapshot_id = cx.new_snapshot(&volume.volume_id).await?.snapshot_id;
-        sources.push(Source::Snapshot(SnapshotSource { snapshot_id }));
+        sources.push(Source::snapshot(snapshot_id));
     }
     if has(Capability::CloneVolume) {
-        sources.push(Source::Volume(VolumeSource { volume_id: volume.volume_id.clone() }));
+        sources.push(Source::volume(&volume.volume_id));
     }
     Ok(sources)
 }
 
 fn copy_request(cx: &Cx, source: Option<&Source>) -> v1::CreateVolumeRequest {
-    let volume_content_source = Some(v1::VolumeContentSource { r#type: source.cloned() });
-    v1::CreateVolumeRequest { volume_content_source, ..cx.create_volume_request() }
+    v1::CreateVolumeRequest { volume_content_source: source.cloned(), ..cx.create_volume_request() }
 }
 
 /// Looks at a published volume as kubelet does, several times, since each call takes little.

@@ -56,9 +56,7 @@ check! {
     }
     async |cx| {
         let volume_id = cx.new_volume().await?.volume_id;
-        let source = v1::volume_content_source::Type::Volume(v1::volume_content_source::VolumeSource { volume_id });
-        let volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
-        let request = v1::CreateVolumeRequest { volume_content_source, ..cx.create_volume_request() };
+        let request = cx.create_volume_request().copy_of(v1::VolumeContentSource::volume(volume_id), 0);
         cx.create_volume(request).setup("a clone").await.map(drop)
     }
 }

@@ -1,9 +1,9 @@
 //! The topology of a snapshot limits where volumes can be made from it.
 
 use csi_harness::prelude::*;
+use v1::VolumeContentSource as Source;
 
 use crate::controller::common::ready_snapshot;
-use crate::controller::create_volume::source;
 use crate::controller::create_volume::topology::{
     known_topologies, meets, request_in, requirement, two_places,
 };
@@ -127,7 +127,7 @@ check! {
         let usable = places(&snapshot.accessible_topology);
         let restore = |place: Option<&Segments>| v1::CreateVolumeRequest {
             accessibility_requirements: place.and_then(|place| requirement(vec![place.clone()])),
-            ..source::request(cx, source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes)
+            ..cx.create_volume_request().copy_of(Source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes)
         };
         for place in &usable {
             let reply = cx.create_volume(restore(Some(place))).await;

@@ -2,9 +2,10 @@
 //! ALREADY_EXISTS.
 
 use csi_harness::prelude::*;
+use v1::VolumeContentSource as Source;
 
 use super::super::common::validate_request;
-use super::{recognised, source};
+use super::recognised;
 
 fn with_range(
     request: &v1::CreateVolumeRequest,
@@ -271,7 +272,7 @@ check! {
     async |cx| {
         let origin = cx.new_volume().await?;
         let snapshot = cx.new_snapshot(&origin.volume_id).await?;
-        refuses_source(cx, source::snapshot(&snapshot.snapshot_id), &origin).await
+        refuses_source(cx, Source::snapshot(&snapshot.snapshot_id), &origin).await
     }
 }
 
@@ -287,13 +288,13 @@ check! {
     }
     async |cx| {
         let origin = cx.new_volume().await?;
-        refuses_source(cx, source::volume(&origin.volume_id), &origin).await
+        refuses_source(cx, Source::volume(&origin.volume_id), &origin).await
     }
 }
 
 /// Checks that the source can be copied under an unused name, and not under the name of an empty volume.
 async fn refuses_source(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume) -> CheckResult {
-    let request = || source::request(cx, source.clone(), origin.capacity_bytes);
+    let request = || cx.create_volume_request().copy_of(source.clone(), origin.capacity_bytes);
     cx.create_volume(request()).setup("a copy").await?;
     let taken = v1::CreateVolumeRequest { volume_content_source: None, ..request() };
     recognised(cx, &taken).await?;

@@ -2,8 +2,7 @@
 
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
-
-use super::source;
+use v1::VolumeContentSource as Source;
 
 /// Sends a request that is correct except for one error.
 async fn refused(
@@ -221,7 +220,7 @@ check! {
     }
     async |cx| {
         let spoil =
-            |request: &mut v1::CreateVolumeRequest| request.volume_content_source = Some(source::snapshot(""));
+            |request: &mut v1::CreateVolumeRequest| request.volume_content_source = Some(Source::snapshot(""));
         refused(cx, "from a snapshot with an empty snapshot_id", spoil, invalid_id()).await
     }
 }
@@ -237,7 +236,7 @@ check! {
     }
     async |cx| {
         let spoil =
-            |request: &mut v1::CreateVolumeRequest| request.volume_content_source = Some(source::volume(""));
+            |request: &mut v1::CreateVolumeRequest| request.volume_content_source = Some(Source::volume(""));
         refused(cx, "from a volume with an empty volume_id", spoil, invalid_id()).await
     }
 }

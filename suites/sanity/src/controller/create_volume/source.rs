@@ -1,36 +1,12 @@
 //! Checks volumes that are made from snapshots and from other volumes.
 
 use csi_harness::prelude::*;
-use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use v1::VolumeContentSource as Source;
 
 use super::super::common::{too_large, unsupported_size};
 
-/// Returns a snapshot as content source.
-pub(crate) fn snapshot(id: &str) -> v1::VolumeContentSource {
-    v1::VolumeContentSource { r#type: Some(Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })) }
-}
-
-/// Returns a volume as content source.
-pub(crate) fn volume(id: &str) -> v1::VolumeContentSource {
-    v1::VolumeContentSource { r#type: Some(Source::Volume(VolumeSource { volume_id: id.to_owned() })) }
-}
-
-/// Returns a request for a copy of the size of its origin, if that is known.
-pub(crate) fn request(
-    cx: &Cx,
-    source: v1::VolumeContentSource,
-    origin_bytes: i64,
-) -> v1::CreateVolumeRequest {
-    let mut request = cx.create_volume_request();
-    if let Some(range) = &mut request.capacity_range {
-        range.required_bytes = range.required_bytes.max(origin_bytes);
-    }
-    request.volume_content_source = Some(source);
-    request
-}
-
-async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, what: &str) -> CheckResult {
-    let request = request(cx, source.clone(), origin.capacity_bytes);
+async fn copied(cx: &Cx, source: Source, origin: &v1::Volume, what: &str) -> CheckResult {
+    let request = cx.create_volume_request().copy_of(source.clone(), origin.capacity_bytes);
     let copy = cx.create_volume(request.clone()).await.must(what)?;
     ensure!(
         !copy.volume_id.is_empty() && copy.volume_id != origin.volume_id,
@@ -96,7 +72,7 @@ check! {
     async |cx| {
         let origin = cx.new_volume().await?;
         let source = cx.new_snapshot(&origin.volume_id).await?;
-        copied(cx, snapshot(&source.snapshot_id), &origin, "make a volume from a snapshot").await
+        copied(cx, Source::snapshot(&source.snapshot_id), &origin, "make a volume from a snapshot").await
     }
 }
 
@@ -126,14 +102,14 @@ check! {
     }
     async |cx| {
         let origin = cx.new_volume().await?;
-        copied(cx, volume(&origin.volume_id), &origin, "make a volume from another").await
+        copied(cx, Source::volume(&origin.volume_id), &origin, "make a volume from another").await
     }
 }
 
 /// Requests copies of a deleted source until the driver rejects them, because deletion may continue in the
 /// background.
-async fn refused_once_deleted(cx: &Cx, source: v1::VolumeContentSource, what: &str) -> CheckResult {
-    let copy = || cx.create_volume(request(cx, source.clone(), 0));
+async fn refused_once_deleted(cx: &Cx, source: Source, what: &str) -> CheckResult {
+    let copy = || cx.create_volume(cx.create_volume_request().copy_of(source.clone(), 0));
     let refused = cx.eventually(Settles::VolumeGone, || async {
         let reply = copy().once().await;
         if matches!(reply.code()?, Code::Aborted | Code::Unavailable) {
@@ -151,8 +127,8 @@ async fn refused_once_deleted(cx: &Cx, source: v1::VolumeContentSource, what: &s
 }
 
 /// Requests a copy of a source that never existed.
-async fn refused_unknown(cx: &Cx, source: v1::VolumeContentSource, what: &str) -> CheckResult {
-    let reply = cx.create_volume(request(cx, source, 0)).await;
+async fn refused_unknown(cx: &Cx, source: Source, what: &str) -> CheckResult {
+    let reply = cx.create_volume(cx.create_volume_request().copy_of(source, 0)).await;
     let refusal = refused_with(Code::NotFound)
         .or(Code::InvalidArgument, "a made-up id may not have the driver's format");
     let refused = reply.must_be_refused(what, refusal)?;
@@ -178,7 +154,7 @@ check! {
     }
     async |cx| {
         let id = cx.deleted_snapshot_id().await?;
-        refused_once_deleted(cx, snapshot(&id), "from a deleted snapshot").await
+        refused_once_deleted(cx, Source::snapshot(&id), "from a deleted snapshot").await
     }
 }
 
@@ -193,7 +169,7 @@ check! {
     }
     async |cx| {
         let id = cx.deleted_volume_id().await?;
-        refused_once_deleted(cx, volume(&id), "from a deleted volume").await
+        refused_once_deleted(cx, Source::volume(&id), "from a deleted volume").await
     }
 }
 
@@ -215,7 +191,7 @@ check! {
         duplicate_of: "controller/create-volume/from-deleted-snapshot",
     }
     async |cx| {
-        refused_unknown(cx, snapshot(&cx.unknown_snapshot_id()), "from an unknown snapshot").await
+        refused_unknown(cx, Source::snapshot(&cx.unknown_snapshot_id()), "from an unknown snapshot").await
     }
 }
 
@@ -237,20 +213,20 @@ check! {
         duplicate_of: "controller/create-volume/from-deleted-volume",
     }
     async |cx| {
-        refused_unknown(cx, volume(&cx.unknown_volume_id()), "from an unknown volume").await
+        refused_unknown(cx, Source::volume(&cx.unknown_volume_id()), "from an unknown volume").await
     }
 }
 
 /// Returns a source of known size: a snapshot if the driver takes any, otherwise a volume.
-async fn sized_source(cx: &Cx) -> CheckResult<(v1::VolumeContentSource, i64)> {
+async fn sized_source(cx: &Cx) -> CheckResult<(Source, i64)> {
     let origin = cx.new_volume().await?;
     let (source, size) = if cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
         let taken = cx.new_snapshot(&origin.volume_id).await?;
         // The size of a snapshot may be that of an archive, which does not show the size of a volume that is unknown.
         let known = if origin.capacity_bytes == 0 { 0 } else { taken.size_bytes.max(origin.capacity_bytes) };
-        (snapshot(&taken.snapshot_id), known)
+        (Source::snapshot(&taken.snapshot_id), known)
     } else {
-        (volume(&origin.volume_id), origin.capacity_bytes)
+        (Source::volume(&origin.volume_id), origin.capacity_bytes)
     };
     if size < 2 {
         return Err(Stop::skip("the driver does not report the size of its volumes"));
@@ -276,7 +252,7 @@ check! {
         if larger <= size {
             return Err(Stop::skip(format!("--expand-size-bytes is not above the {} of the source", sized(size))));
         }
-        let reply = cx.create_volume(request(cx, source, larger)).await;
+        let reply = cx.create_volume(cx.create_volume_request().copy_of(source, larger)).await;
         if let Some(copy) = reply.may_be_refused("larger than its source", too_large())? {
             ensure!(
                 copy.capacity_bytes == 0 || copy.capacity_bytes >= larger,
@@ -307,7 +283,7 @@ check! {
         let (source, size) = sized_source(cx).await?;
         let limit = size / 2;
         let capacity_range = Some(v1::CapacityRange { required_bytes: 0, limit_bytes: limit });
-        let request = v1::CreateVolumeRequest { capacity_range, ..request(cx, source, 0) };
+        let request = v1::CreateVolumeRequest { capacity_range, ..cx.create_volume_request().copy_of(source, 0) };
         let reply = cx.create_volume(request).await;
         let what = "with a limit below the size of the source";
         let Some(copy) = reply.may_be_refused(what, unsupported_size())? else {
@@ -344,8 +320,8 @@ check! {
     }
     async |cx| {
         let origin = cx.new_volume().await?;
-        let source = volume(&origin.volume_id);
-        let reply = cx.create_volume(request(cx, source.clone(), origin.capacity_bytes)).await;
+        let source = Source::volume(&origin.volume_id);
+        let reply = cx.create_volume(cx.create_volume_request().copy_of(source.clone(), origin.capacity_bytes)).await;
         let refusal = refused_with(Code::InvalidArgument)
             .or_warn(Code::Unimplemented, "CreateVolume itself is implemented")
             .or_warn(Code::NotFound, "the volume exists");

@@ -1,8 +1,9 @@
 //! Checks that a volume satisfies its accessibility_requirements.
 
 use csi_harness::prelude::*;
+use v1::VolumeContentSource as Source;
 
-use super::{recognised, source};
+use super::recognised;
 use crate::controller::common::ready_snapshot;
 use crate::topology::{Segments, within};
 
@@ -300,13 +301,13 @@ check! {
         let from = match has(Capability::CreateDeleteSnapshot) {
             true => {
                 let request = cx.create_snapshot_request(&origin.volume_id);
-                source::snapshot(&ready_snapshot(cx, &request).await?.snapshot_id)
+                Source::snapshot(&ready_snapshot(cx, &request).await?.snapshot_id)
             }
-            false => source::volume(&origin.volume_id),
+            false => Source::volume(&origin.volume_id),
         };
         let request = v1::CreateVolumeRequest {
             accessibility_requirements: requirement(vec![there.clone()]),
-            ..source::request(cx, from, origin.capacity_bytes)
+            ..cx.create_volume_request().copy_of(from, origin.capacity_bytes)
         };
         match cx.create_volume(request).await.any_answer()? {
             Ok(copy) => reachable(&copy, &[there]),
