@@ -124,8 +124,7 @@ impl Operation {
 
     /// Returns true if a driver with these capabilities has it.
     pub fn is_offered_with(self, has: impl Fn(Capability) -> bool, has_node: bool) -> bool {
-        let promised_by = Facts::of(self.rpc()).map_or(&[][..], |facts| facts.promised_by);
-        let is_promised = promised_by.is_empty() || promised_by.iter().any(|one| has(*one));
+        let is_promised = Facts::of(self.rpc()).is_none_or(|facts| facts.is_offered_with(has));
         is_promised && (has_node || !self.needs_node())
     }
 

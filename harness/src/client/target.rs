@@ -24,6 +24,7 @@ use crate::client::tally::Tally;
 use crate::config::{AccessType, Config, Elsewhere, NodeConfig};
 use crate::driver::{Away, Driver, DriverError, Proxy, START_FACTOR};
 use crate::protocol::capability::{Capabilities, Capability};
+use crate::protocol::rpc::Facts;
 use crate::protocol::version::Judged;
 use crate::resources::attach_slots::AttachSlots;
 use crate::resources::logbook::{Logbook, RunOf};
@@ -559,6 +560,12 @@ impl Target {
     /// Returns true if an endpoint serves the service.
     pub fn serves(&self, service: Service) -> bool {
         self.services.contains(&service)
+    }
+
+    /// Returns true if the driver has an RPC: it serves the service, and advertises a capability that promises the RPC, if any has to.
+    pub fn offers(&self, rpc: Rpc) -> bool {
+        let has = |capability| self.capabilities.has(capability);
+        self.serves(rpc.service) && Facts::of(rpc).is_none_or(|facts| facts.is_offered_with(has))
     }
 
     /// The file that lists what is not yet undone.

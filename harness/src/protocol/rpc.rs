@@ -60,6 +60,11 @@ impl Facts {
         FACTS.iter().find(|facts| facts.rpc.method == method)
     }
 
+    /// Returns true if a driver that serves the service and has these capabilities offers it.
+    pub fn is_offered_with(&self, has: impl Fn(Capability) -> bool) -> bool {
+        self.promised_by.is_empty() || self.promised_by.iter().any(|one| has(*one))
+    }
+
     /// Returns true if a version of the protocol has it.
     pub fn is_in(&self, version: Version) -> bool {
         self.promised_by.is_empty() || self.promised_by.iter().any(|one| one.versions().has(version))

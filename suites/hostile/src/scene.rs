@@ -17,14 +17,6 @@ pub struct Request {
 }
 
 impl Request {
-    /// Adds the configured secrets.
-    fn of<Q: Call>(cx: &Cx, mut request: Q) -> Option<Request> {
-        if let (Some(secrets), Some(own)) = (request.secrets_mut(), cx.config().secrets_for(Q::RPC.method)) {
-            secrets.clone_from(own);
-        }
-        Some(Request { rpc: Q::RPC, message: reflect::message(&request)? })
-    }
-
     /// Returns the encoded message.
     pub fn bytes(&self) -> Vec<u8> {
         self.message.encode_to_vec()
@@ -119,193 +111,133 @@ impl Scene {
     /// Broken if a path cannot be made.
     pub fn requests<'a>(&'a self, cx: &'a Cx) -> BoxFuture<'a, CheckResult<Vec<Request>>> {
         Box::pin(async move {
-            let mut all = of_identity(cx);
-            all.extend(self.of_volumes(cx).await?);
-            all.extend(self.of_snapshots(cx));
-            all.extend(self.of_nodes(cx).await?);
-            Ok(all.into_iter().flatten().collect())
+            let mut all = Requests { cx, all: Vec::new() };
+            all.add(|| v1::GetPluginInfoRequest {});
+            all.add(|| v1::GetPluginCapabilitiesRequest {});
+            all.add(|| v1::ProbeRequest {});
+            self.of_volumes(&mut all).await?;
+            self.of_snapshots(&mut all);
+            self.of_nodes(&mut all).await?;
+            Ok(all.all)
         })
     }
 
-    async fn of_volumes(&self, cx: &Cx) -> CheckResult<Vec<Option<Request>>> {
-        use Capability::*;
-        let has = |capability| cx.target().capabilities().has(capability);
+    async fn of_volumes(&self, all: &mut Requests<'_>) -> CheckResult {
+        let cx = all.cx;
         let id = || self.volume.id.clone();
-        let mut all = Vec::new();
-        if has(CreateDeleteVolume) {
-            all.push(Request::of(cx, cx.create_node_volume_request().await?));
-            all.push(Request::of(
-                cx,
-                v1::DeleteVolumeRequest { volume_id: cx.unknown_volume_id(), ..Default::default() },
-            ));
+        if cx.target().offers(v1::CreateVolumeRequest::RPC) {
+            let request = cx.create_node_volume_request().await?;
+            all.add(|| request);
         }
-        if has(PublishUnpublishVolume) {
-            all.push(Request::of(cx, cx.controller_publish_request(&self.volume, &self.node_id)));
-            all.push(Request::of(
-                cx,
-                v1::ControllerUnpublishVolumeRequest {
-                    volume_id: id(),
-                    node_id: cx.unknown_node_id(),
-                    ..Default::default()
-                },
-            ));
-        }
-        if cx.target().serves(Service::Controller) {
-            all.push(Request::of(cx, cx.validate_request(&self.volume.id, &self.volume.context)));
-            all.push(Request::of(cx, v1::ControllerGetCapabilitiesRequest {}));
-        }
-        if has(ListVolumes) {
-            all.push(Request::of(cx, v1::ListVolumesRequest { max_entries: 2, ..Default::default() }));
-        }
-        if has(GetCapacity) {
-            all.push(Request::of(
-                cx,
-                v1::GetCapacityRequest {
-                    volume_capabilities: vec![cx.capability()],
-                    parameters: cx.config().parameters.clone(),
-                    ..Default::default()
-                },
-            ));
-        }
-        if has(ExpandVolume) {
-            all.push(Request::of(
-                cx,
-                v1::ControllerExpandVolumeRequest {
-                    volume_id: id(),
-                    capacity_range: Some(size(cx)),
-                    volume_capability: Some(cx.capability()),
-                    ..Default::default()
-                },
-            ));
-        }
-        if has(GetVolume) {
-            all.push(Request::of(cx, v1::ControllerGetVolumeRequest { volume_id: id() }));
-        }
-        if has(GetVolumeHealth) {
-            let asked = v1::ControllerGetVolumeHealthRequest { volume_id: id(), ..Default::default() };
-            all.push(Request::of(cx, asked));
-        }
-        if has(ListVolumeHealth) {
-            let asked = v1::ControllerListVolumeHealthRequest { max_entries: 2, ..Default::default() };
-            all.push(Request::of(cx, asked));
-        }
-        if has(GetNodeInfo) {
-            all.push(Request::of(cx, v1::ControllerGetNodeInfoRequest { node_id: self.node_id.clone() }));
-        }
-        if has(ModifyVolume) {
-            all.push(Request::of(
-                cx,
-                v1::ControllerModifyVolumeRequest {
-                    volume_id: id(),
-                    mutable_parameters: cx.config().mutable_parameters.clone(),
-                    ..Default::default()
-                },
-            ));
-        }
-        Ok(all)
+        all.add(|| v1::DeleteVolumeRequest { volume_id: cx.unknown_volume_id(), ..Default::default() });
+        all.add(|| cx.controller_publish_request(&self.volume, &self.node_id));
+        all.add(|| v1::ControllerUnpublishVolumeRequest {
+            volume_id: id(),
+            node_id: cx.unknown_node_id(),
+            ..Default::default()
+        });
+        all.add(|| cx.validate_request(&self.volume.id, &self.volume.context));
+        all.add(|| v1::ControllerGetCapabilitiesRequest {});
+        all.add(|| v1::ListVolumesRequest { max_entries: 2, ..Default::default() });
+        all.add(|| v1::GetCapacityRequest {
+            volume_capabilities: vec![cx.capability()],
+            parameters: cx.config().parameters.clone(),
+            ..Default::default()
+        });
+        all.add(|| v1::ControllerExpandVolumeRequest {
+            volume_id: id(),
+            capacity_range: Some(size(cx)),
+            volume_capability: Some(cx.capability()),
+            ..Default::default()
+        });
+        all.add(|| v1::ControllerGetVolumeRequest { volume_id: id() });
+        all.add(|| v1::ControllerGetVolumeHealthRequest { volume_id: id(), ..Default::default() });
+        all.add(|| v1::ControllerListVolumeHealthRequest { max_entries: 2, ..Default::default() });
+        all.add(|| v1::ControllerGetNodeInfoRequest { node_id: self.node_id.clone() });
+        all.add(|| v1::ControllerModifyVolumeRequest {
+            volume_id: id(),
+            mutable_parameters: cx.config().mutable_parameters.clone(),
+            ..Default::default()
+        });
+        Ok(())
     }
 
-    fn of_snapshots(&self, cx: &Cx) -> Vec<Option<Request>> {
-        use Capability::*;
-        let has = |capability| cx.target().capabilities().has(capability);
+    fn of_snapshots(&self, all: &mut Requests<'_>) {
+        let cx = all.cx;
         let snapshot_id =
             || self.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id.clone()).unwrap_or_default();
-        let mut all = Vec::new();
-        if has(CreateDeleteSnapshot) {
-            all.push(Request::of(cx, cx.create_snapshot_request(&self.volume.id)));
-            all.push(Request::of(
-                cx,
-                v1::DeleteSnapshotRequest { snapshot_id: cx.unknown_snapshot_id(), ..Default::default() },
-            ));
-        }
-        if has(ListSnapshots) {
-            all.push(Request::of(cx, v1::ListSnapshotsRequest { max_entries: 2, ..Default::default() }));
-        }
-        if has(GetSnapshot) {
-            all.push(Request::of(
-                cx,
-                v1::GetSnapshotRequest { snapshot_id: snapshot_id(), ..Default::default() },
-            ));
-        }
-        if has(CreateDeleteGetVolumeGroupSnapshot) {
+        all.add(|| cx.create_snapshot_request(&self.volume.id));
+        all.add(|| v1::DeleteSnapshotRequest { snapshot_id: cx.unknown_snapshot_id(), ..Default::default() });
+        all.add(|| v1::ListSnapshotsRequest { max_entries: 2, ..Default::default() });
+        all.add(|| v1::GetSnapshotRequest { snapshot_id: snapshot_id(), ..Default::default() });
+        if cx.target().offers(v1::CreateVolumeGroupSnapshotRequest::RPC) {
             let group_snapshot_id = cx.unknown_group_snapshot_id();
-            all.push(Request::of(cx, cx.create_group_snapshot_request(&[&self.volume.id])));
-            all.push(Request::of(
-                cx,
-                v1::DeleteVolumeGroupSnapshotRequest {
-                    group_snapshot_id: group_snapshot_id.clone(),
-                    ..Default::default()
-                },
-            ));
-            all.push(Request::of(
-                cx,
-                v1::GetVolumeGroupSnapshotRequest { group_snapshot_id, ..Default::default() },
-            ));
+            all.add(|| cx.create_group_snapshot_request(&[&self.volume.id]));
+            all.add(|| v1::DeleteVolumeGroupSnapshotRequest {
+                group_snapshot_id: group_snapshot_id.clone(),
+                ..Default::default()
+            });
+            all.add(|| v1::GetVolumeGroupSnapshotRequest { group_snapshot_id, ..Default::default() });
         }
-        if has(SnapshotMetadataService) {
-            all.push(Request::of(
-                cx,
-                v1::GetMetadataAllocatedRequest { snapshot_id: snapshot_id(), ..Default::default() },
-            ));
-            all.push(Request::of(
-                cx,
-                v1::GetMetadataDeltaRequest {
-                    base_snapshot_id: snapshot_id(),
-                    target_snapshot_id: snapshot_id(),
-                    ..Default::default()
-                },
-            ));
-        }
-        all
+        all.add(|| v1::GetMetadataAllocatedRequest { snapshot_id: snapshot_id(), ..Default::default() });
+        all.add(|| v1::GetMetadataDeltaRequest {
+            base_snapshot_id: snapshot_id(),
+            target_snapshot_id: snapshot_id(),
+            ..Default::default()
+        });
     }
 
-    async fn of_nodes(&self, cx: &Cx) -> CheckResult<Vec<Option<Request>>> {
-        use Capability::*;
-        let Some(published) = &self.published else { return Ok(Vec::new()) };
-        let has = |capability| cx.target().capabilities().has(capability);
-        let (id, staged) = (|| self.volume.id.clone(), &published.staged);
-        let mut all = vec![
-            Request::of(cx, v1::NodeGetInfoRequest::default()),
-            Request::of(cx, v1::NodeGetCapabilitiesRequest {}),
-            Request::of(cx, cx.publish_request(staged, &published.target_path)),
-            Request::of(
-                cx,
-                v1::NodeUnpublishVolumeRequest { volume_id: id(), target_path: cx.target_path().await? },
-            ),
-        ];
-        if has(StageUnstageVolume) {
-            all.push(Request::of(cx, cx.stage_request(&staged.attached, &staged.staging_path)));
-            all.push(Request::of(
-                cx,
-                v1::NodeUnstageVolumeRequest {
-                    volume_id: cx.unknown_volume_id(),
-                    staging_target_path: cx.staging_path().await?,
-                },
-            ));
+    async fn of_nodes(&self, all: &mut Requests<'_>) -> CheckResult {
+        let Some(Published { staged, target_path }) = &self.published else { return Ok(()) };
+        let cx = all.cx;
+        let id = || self.volume.id.clone();
+        all.add(v1::NodeGetInfoRequest::default);
+        all.add(|| v1::NodeGetCapabilitiesRequest {});
+        all.add(|| cx.publish_request(staged, target_path));
+        let other_path = cx.target_path().await?;
+        all.add(|| v1::NodeUnpublishVolumeRequest { volume_id: id(), target_path: other_path });
+        all.add(|| cx.stage_request(&staged.attached, &staged.staging_path));
+        if cx.target().offers(v1::NodeUnstageVolumeRequest::RPC) {
+            let request = v1::NodeUnstageVolumeRequest {
+                volume_id: cx.unknown_volume_id(),
+                staging_target_path: cx.staging_path().await?,
+            };
+            all.add(|| request);
         }
-        if has(GetVolumeStats) || has(NodeVolumeCondition) {
-            all.push(Request::of(cx, cx.stats_request(staged, &published.target_path)));
+        all.add(|| cx.stats_request(staged, target_path));
+        all.add(|| cx.health_request(staged, target_path));
+        all.add(v1::NodeGetStorageHealthRequest::default);
+        all.add(|| v1::NodeExpandVolumeRequest {
+            volume_id: id(),
+            volume_path: target_path.clone(),
+            capacity_range: Some(size(cx)),
+            staging_target_path: staged.staging_path.clone(),
+            volume_capability: Some(cx.capability()),
+            ..Default::default()
+        });
+        Ok(())
+    }
+}
+
+/// The requests for the RPCs that the driver offers.
+struct Requests<'a> {
+    cx: &'a Cx,
+    all: Vec<Request>,
+}
+
+impl Requests<'_> {
+    /// Adds a request with the configured secrets, if the driver offers its RPC. It is made only then, since each name that it takes changes
+    /// those that come after it.
+    fn add<Q: Call>(&mut self, request: impl FnOnce() -> Q) {
+        if !self.cx.target().offers(Q::RPC) {
+            return;
         }
-        if has(NodeGetVolumeHealth) {
-            all.push(Request::of(cx, cx.health_request(staged, &published.target_path)));
+        let mut request = request();
+        let own = self.cx.config().secrets_for(Q::RPC.method);
+        if let (Some(secrets), Some(own)) = (request.secrets_mut(), own) {
+            secrets.clone_from(own);
         }
-        if has(GetStorageHealth) {
-            all.push(Request::of(cx, v1::NodeGetStorageHealthRequest::default()));
-        }
-        if has(NodeExpandVolume) {
-            all.push(Request::of(
-                cx,
-                v1::NodeExpandVolumeRequest {
-                    volume_id: id(),
-                    volume_path: published.target_path.clone(),
-                    capacity_range: Some(size(cx)),
-                    staging_target_path: staged.staging_path.clone(),
-                    volume_capability: Some(cx.capability()),
-                    ..Default::default()
-                },
-            ));
-        }
-        Ok(all)
+        self.all.extend(reflect::message(&request).map(|message| Request { rpc: Q::RPC, message }));
     }
 }
 
@@ -323,14 +255,6 @@ fn if_any<T>(cx: &Cx, made: CheckResult<T>) -> CheckResult<Option<T>> {
         }
         Err(other) => Err(other),
     }
-}
-
-fn of_identity(cx: &Cx) -> Vec<Option<Request>> {
-    vec![
-        Request::of(cx, v1::GetPluginInfoRequest {}),
-        Request::of(cx, v1::GetPluginCapabilitiesRequest {}),
-        Request::of(cx, v1::ProbeRequest {}),
-    ]
 }
 
 /// Returns the size of the volumes, so that no request grows them.

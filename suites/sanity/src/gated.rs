@@ -4,11 +4,6 @@ use csi_harness::prelude::*;
 use csi_harness::protocol::rpc::{self, Facts};
 use csi_proto::Service;
 
-/// Returns whether the driver advertises the RPC.
-pub(crate) fn is_promised(cx: &Cx, facts: &Facts) -> bool {
-    facts.promised_by.iter().any(|capability| cx.target().capabilities().has(*capability))
-}
-
 /// Returns the error of an empty request, if there is one.
 pub(crate) async fn refusal(cx: &Cx, facts: &Facts) -> CheckResult<Option<Refused>> {
     Ok(cx.call_bytes(facts.rpc, Vec::new()).await.any_answer()?.err())
@@ -17,7 +12,7 @@ pub(crate) async fn refusal(cx: &Cx, facts: &Facts) -> CheckResult<Option<Refuse
 /// Checks that every promised RPC of a service exists: an empty request is invalid, but not unimplemented.
 pub(crate) async fn promised_are_there(cx: &Cx, service: Service) -> CheckResult {
     let mut missing = Vec::new();
-    for facts in rpc::promised(service).filter(|facts| is_promised(cx, facts)) {
+    for facts in rpc::promised(service).filter(|facts| cx.target().offers(facts.rpc)) {
         if let Some(refused) = refusal(cx, facts).await?
             && refused.code == Code::Unimplemented
         {

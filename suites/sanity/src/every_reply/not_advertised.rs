@@ -4,7 +4,7 @@ use csi_harness::prelude::*;
 use csi_harness::protocol::effect;
 use csi_harness::protocol::rpc::{FACTS, Facts, PROMISES};
 
-use crate::gated::{is_promised, refusal};
+use crate::gated::refusal;
 
 check! {
     /// An orchestrator that calls it nevertheless has to learn that repeating the call is useless.
@@ -18,7 +18,7 @@ check! {
     }
     async |cx| {
         let mut wrong = Vec::new();
-        let advertised_nowhere = |facts: &&Facts| !facts.promised_by.is_empty() && !is_promised(cx, facts);
+        let advertised_nowhere = |facts: &&Facts| !cx.target().offers(facts.rpc);
         let judged = cx.target().judged();
         let is_known = |facts: &&Facts| judged.versions.iter().any(|version| facts.is_in(*version));
         let served =
