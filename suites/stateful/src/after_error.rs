@@ -50,23 +50,16 @@ check! {
         varies: true,
     }
     async |cx| {
-        let operations = operations(cx);
-        let budget = Budget::new(cx, operations.len(), 0);
-        let mut tries = 0;
-        for operation in operations {
-            if !budget.begins(cx, "RPC", tries) {
-                break;
-            }
-            tries += 1;
+        for operation in operations(cx) {
             right_calls(cx, operation).await?;
         }
-        budget.end(cx, tries, "RPCs");
         Ok(())
     }
 }
 
-/// The operations for which malformed requests are sent, if the driver and the configuration offer them.
-fn operations(cx: &Cx) -> Vec<Operation> {
+/// The operations for which malformed requests are sent, if the driver and the configuration offer them, as far as the budget of the check
+/// goes.
+fn operations(cx: &Cx) -> impl Iterator<Item = Operation> {
     use Operation::*;
     let all = [
         CreateVolume,
@@ -86,7 +79,16 @@ fn operations(cx: &Cx) -> Vec<Operation> {
         ControllerModifyVolume if cx.config().mutable_parameters.is_empty() => false,
         operation => operation.is_offered(cx),
     };
-    all.into_iter().filter(can_be_made).collect()
+    let offered: Vec<Operation> = all.into_iter().filter(can_be_made).collect();
+    let budget = Budget::new(cx, offered.len(), 0);
+    let begins = move |(done, _): &(u32, Operation)| {
+        let begins = budget.begins(cx, "RPC", *done);
+        if !begins {
+            budget.end(cx, *done, "RPCs");
+        }
+        begins
+    };
+    (0..).zip(offered).take_while(begins).map(|(_, operation)| operation)
 }
 
 /// A right request, and the volume that it is for.

@@ -8,7 +8,6 @@ use csi_ops::malformed::Malformed;
 use csi_proto::Service;
 
 use super::{Right, operations, rejected};
-use crate::budget::Budget;
 use crate::facts::{Change, Facts, Objects};
 
 /// The longest time after which a call is given up.
@@ -34,14 +33,7 @@ check! {
     async |cx| {
         let others = Others::make(cx).await?;
         let mut rng = cx.rng();
-        let operations = operations(cx);
-        let budget = Budget::new(cx, operations.len(), 0);
-        let mut tries = 0;
-        for operation in operations {
-            if !budget.begins(cx, "RPC", tries) {
-                break;
-            }
-            tries += 1;
+        for operation in operations(cx) {
             let scope = cx.scope();
             let volume = scope.node_volume().await?;
             let right = Right::prepare(&scope, &volume, operation).await?;
@@ -60,7 +52,6 @@ check! {
             // Checks of undoing judge if the effects of a wrong call can be undone.
             scope.undo_best_effort().await;
         }
-        budget.end(cx, tries, "RPCs");
         Ok(())
     }
 }

@@ -9,7 +9,6 @@ use csi_ops::malformed::Malformed;
 use csi_ops::operation::{Operation, Request};
 
 use super::{Right, operations, rejected};
-use crate::budget::Budget;
 use crate::facts::{Change, Facts, Objects};
 
 /// Times that a refusal has to leave something for it to be the cause.
@@ -36,17 +35,9 @@ check! {
         varies: true,
     }
     async |cx| {
-        let operations = operations(cx);
-        let budget = Budget::new(cx, operations.len(), 0);
-        let mut tries = 0;
-        for operation in operations {
-            if !budget.begins(cx, "RPC", tries) {
-                break;
-            }
-            tries += 1;
+        for operation in operations(cx) {
             after_rejections(cx, operation).await?;
         }
-        budget.end(cx, tries, "RPCs");
         Ok(())
     }
 }
