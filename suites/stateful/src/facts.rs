@@ -284,6 +284,18 @@ impl Facts {
 }
 
 impl Change {
+    /// Judges facts that have to stay as they are.
+    ///
+    /// # Errors
+    /// A violation with this message, if there are any changes.
+    pub fn must_be_none(changes: &[Change], message: impl Into<String>) -> CheckResult {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let (expected, actual) = Change::described(changes);
+        Err(Violation::new(message).expected(expected).actual(actual).into())
+    }
+
     /// Describes the facts before and now.
     pub fn described(changes: &[Change]) -> (String, String) {
         let line = |what: &str, fact: &str| format!("{what}: {fact}");

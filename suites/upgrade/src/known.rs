@@ -79,12 +79,7 @@ impl Known {
         if same.await?.is_some() {
             return Ok(());
         }
-        let changes = self.changes(cx).await?;
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let (expected, actual) = Change::described(&changes);
-        Err(Violation::new(message).of(rule).expected(expected).actual(actual).into())
+        Change::must_be_none(&self.changes(cx).await?, message).map_err(|stop| stop.of(rule))
     }
 
     /// The facts that are others now. A version without the calls of the other one, which is another question, reports less.

@@ -84,28 +84,17 @@ impl Others {
 
     /// Compares the facts with those from before.
     async fn look(&self, cx: &Cx, after: &str) -> CheckResult {
+        let message = format!("another volume or snapshot is no longer as it was after {after}");
         if let Some((published, facts)) = &self.published {
-            judge(&facts.changed(&Facts::of_published(cx, published).await?), after)?;
+            Change::must_be_none(&facts.changed(&Facts::of_published(cx, published).await?), &message)?;
         }
-        let mut changes = Vec::new();
         let same = cx.eventually(Settles::Everything, || async {
             let changes = self.facts.changed(&Facts::of_objects(cx, &self.objects).await?);
             Ok(changes.is_empty().then_some(()))
         });
-        if same.await?.is_none() {
-            changes = self.facts.changed(&Facts::of_objects(cx, &self.objects).await?);
+        if same.await?.is_some() {
+            return Ok(());
         }
-        judge(&changes, after)
+        Change::must_be_none(&self.facts.changed(&Facts::of_objects(cx, &self.objects).await?), message)
     }
-}
-
-fn judge(changes: &[Change], after: &str) -> CheckResult {
-    if changes.is_empty() {
-        return Ok(());
-    }
-    let (expected, actual) = Change::described(changes);
-    Err(Violation::new(format!("another volume or snapshot is no longer as it was after {after}"))
-        .expected(expected)
-        .actual(actual)
-        .into())
 }

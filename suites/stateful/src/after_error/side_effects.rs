@@ -121,8 +121,9 @@ impl Before {
         published: Option<&Published>,
         after: &str,
     ) -> CheckResult {
-        unchanged(&self.in_use, &in_use(cx, published).await?, after)?;
-        unchanged(&self.facts, &Facts::of_objects(cx, objects).await?, after)
+        let message = format!("the volume has changed after {after}");
+        Change::must_be_none(&self.in_use.changed(&in_use(cx, published).await?), &message)?;
+        Change::must_be_none(&self.facts.changed(&Facts::of_objects(cx, objects).await?), message)
     }
 }
 
@@ -131,18 +132,6 @@ async fn in_use(cx: &Cx, published: Option<&Published>) -> CheckResult<Facts> {
         Some(published) => Facts::of_published(cx, published).await,
         None => Ok(Facts::default()),
     }
-}
-
-fn unchanged(before: &Facts, now: &Facts, after: &str) -> CheckResult {
-    let changes = before.changed(now);
-    if changes.is_empty() {
-        return Ok(());
-    }
-    let (expected, actual) = Change::described(&changes);
-    Err(Violation::new(format!("the volume has changed after {after}"))
-        .expected(expected)
-        .actual(actual)
-        .into())
 }
 
 /// Ids of volumes and snapshots, if the driver lists them.

@@ -52,15 +52,8 @@ check! {
         if same.await?.is_some() {
             return Ok(());
         }
-        let changes = changed(cx, &objects, &before).await?;
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let (expected, actual) = Change::described(&changes);
-        Err(Violation::new("the driver reports something else after it was killed and started than before")
-            .expected(expected)
-            .actual(actual)
-            .into())
+        let message = "the driver reports something else after it was killed and started than before";
+        Change::must_be_none(&changed(cx, &objects, &before).await?, message)
     }
 }
 
