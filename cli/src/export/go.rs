@@ -251,6 +251,9 @@ fn made(call: &Call, number: usize) -> String {
     let request = quoted(&call.request.to_string());
     let mut text = format!("\n\t// {number}. {rpc}: {}\n", one_line(&call.answer));
     let _ = writeln!(text, "\trequest{number} := &csi.{rpc}Request{{}}\n\tread({request}, request{number})");
+    if let Some(maker) = call.context_of {
+        let _ = writeln!(text, "\trequest{number}.PublishContext = response{maker}.GetPublishContext()");
+    }
     if let Some(directory) = call.directory() {
         let made = format!("os.MkdirAll({}, 0o750)", quoted(directory));
         let _ = writeln!(text, "\tif err := {made}; err != nil {{\n\t\tt.Fatal(err)\n\t}}");
@@ -267,6 +270,9 @@ fn made(call: &Call, number: usize) -> String {
         let _ = writeln!(text, "\tresponse{number}, err := {client}.{rpc}(ctx, request{number})");
     }
     let _ = writeln!(text, "\tt.Logf(\"{rpc}: %v %v\", response{number}, err)");
+    if call.must_succeed {
+        text.push_str("\tif err != nil {\n\t\tt.Fatalf(\"not shown: this step succeeded in the run that failed: %v\", err)\n\t}\n");
+    }
     if let Some(undo) = call.undo {
         let by = undo.by;
         let _ = writeln!(
@@ -344,7 +350,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::tests::{check, has_lines, other_value};
+    use super::super::script::tests::{attached, check, has_lines, other_value};
     use super::*;
 
     #[test]
@@ -364,6 +370,13 @@ mod tests {
             ],
         );
         assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
+    }
+
+    #[test]
+    fn a_context_is_that_of_the_answer() {
+        let text = text(&Script::of(&attached()));
+        has_lines(&text, &["\trequest3.PublishContext = response2.GetPublishContext()"]);
+        assert_eq!(text.matches("t.Fatalf(\"not shown: ").count(), 2, "{text}");
     }
 
     #[test]

@@ -24,6 +24,10 @@ call() {
   answer=$(send "$@" 2>&1) || { code=$(printf '%s\n' "$answer" | sed -n 's/^ *Code: //p'); code=${code:-Unavailable}; }
   printf '%s: %s\n%s\n' "$1" "$code" "$answer"
 }
+# Ends the script if a step before the fault fails, since nothing can be shown then.
+must_succeed() {
+  [ "$code" = OK ] || { echo 'NOT SHOWN: this step succeeded in the run that failed'; exit 2; }
+}
 # Waits for a person to do something.
 by_hand() {
   printf 'BY HAND: %s\nThen press Enter. ' "$1"
@@ -67,7 +71,14 @@ pub(super) fn text(script: &Script) -> String {
 
 fn made(call: &Call, number: usize, known: &mut BTreeMap<String, usize>) -> String {
     let id = |_: &str, text: &str| known.get(text).map(|number| format!("$id{number}"));
-    let request = grpcurl::quoted(&call.request, &id);
+    let mut request = grpcurl::quoted(&call.request, &id);
+    if let (Some(maker), Some(context)) = (call.context_of, call.request.get("publish_context")) {
+        let old = grpcurl::quoted(context, &id);
+        request = request.replace(
+            &format!("\"publish_context\":{}", old.trim_matches('\'')),
+            &format!("\"publish_context\":'\"$context{maker}\"'"),
+        );
+    }
     let path = call.rpc.path.trim_start_matches('/');
     let mut text = format!("\n# {number}. {}: {}\n", call.rpc, one_line(&call.answer));
     if let Some(directory) = call.directory() {
@@ -85,6 +96,15 @@ fn made(call: &Call, number: usize, known: &mut BTreeMap<String, usize>) -> Stri
             }
         );
         known.insert(given.id.clone(), number);
+    }
+    if call.response.get("publish_context").is_some() {
+        let _ = writeln!(
+            text,
+            "context{number}=$(printf %s \"$answer\" | jq -c '.publishContext // {{}}' 2>/dev/null)"
+        );
+    }
+    if call.must_succeed {
+        let _ = writeln!(text, "must_succeed");
     }
     if let Some(undo) = call.undo {
         let service = path.split('/').next().unwrap_or_default();
@@ -164,7 +184,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::script::tests::{check, entry, has_lines, other_value};
+    use super::super::script::tests::{attached, check, entry, has_lines, other_value};
     use super::*;
 
     #[test]
@@ -197,6 +217,20 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("\nby_hand 'the driver is killed, and started again'\n"), "{text}");
+        is_a_shell_script(&text);
+    }
+
+    #[test]
+    fn a_context_is_that_of_the_answer_and_steps_before_the_fault_succeed() {
+        let text = text(&Script::of(&attached()));
+        has_lines(
+            &text,
+            &[
+                "context2=$(printf %s \"$answer\" | jq -c '.publishContext // {}' 2>/dev/null)",
+                "request='{\"publish_context\":'\"$context2\"',\"staging_target_path\":\"/s\",\"volume_id\":\"'\"$id1\"'\"}'",
+            ],
+        );
+        assert_eq!(text.matches("\nmust_succeed\n").count(), 2, "{text}");
         is_a_shell_script(&text);
     }
 

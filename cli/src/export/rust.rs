@@ -48,7 +48,8 @@ pub(super) fn text(script: &Script) -> String {
         };
         number += 1;
         let answer = one_line(&call.answer);
-        let Some(made) = in_rust(call.rpc.path, &call.request, &known) else {
+        let made = in_rust(call.rpc.path, &call.request, &known).map(|made| with_context(made, call));
+        let Some(made) = made else {
             let _ = writeln!(
                 text,
                 "\n    // {number}. {}: {answer}; its request cannot be written in Rust",
@@ -64,6 +65,12 @@ pub(super) fn text(script: &Script) -> String {
             "\n    // {number}. {}: {answer}\n{directory}    let answer = {made};\n    println!(\"{}: {{answer:?}}\");\n",
             call.rpc, call.rpc
         );
+        if call.response.get("publish_context").is_some() {
+            let _ = writeln!(
+                text,
+                "    let context{number} = answer.as_ref().map(|answer| answer.get_ref().publish_context.clone()).unwrap_or_default();"
+            );
+        }
         let is_accused = script.accused() == Some(at);
         for given in &call.given {
             let id = known.len() + 1;
@@ -93,6 +100,19 @@ pub(super) fn text(script: &Script) -> String {
     }
     text.push_str("    if let Some(wrong) = wrong {\n        panic!(\"{wrong}\");\n    }\n}\n");
     text
+}
+
+/// Takes the `publish_context` of a request from the answer that gives it.
+fn with_context(made: String, call: &Call) -> String {
+    let Some(maker) = call.context_of else { return made };
+    let line = |line: &str| match line.trim_start().strip_prefix("publish_context: ") {
+        Some(_) => format!(
+            "{}publish_context: context{maker}.clone(),",
+            " ".repeat(line.len() - line.trim_start().len())
+        ),
+        None => line.to_owned(),
+    };
+    made.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn dialled(name: &str, endpoint: &str) -> String {
@@ -168,7 +188,7 @@ fn by_eye(what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::tests::{check, has_lines, other_value};
+    use super::super::script::tests::{attached, check, has_lines, other_value};
     use super::*;
 
     #[test]
@@ -187,6 +207,13 @@ mod tests {
         );
         assert_eq!(text.matches("delete_volume(v1::DeleteVolumeRequest").count(), 3, "it is undone: {text}");
         assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
+    }
+
+    #[test]
+    fn a_context_is_that_of_the_answer() {
+        let text = text(&Script::of(&attached()));
+        has_lines(&text, &["            publish_context: context2.clone(),"]);
+        assert!(text.contains("let context2 = answer.as_ref()"), "{text}");
     }
 
     #[test]

@@ -17,6 +17,9 @@ use super::one_line;
 /// Equal questions in a row after which the driver is taken to have been polled.
 const POLLS_MIN: usize = 3;
 
+/// Repetitions of a call that a script makes. A driver that repeats a mistake shows it by then.
+const REPETITIONS_MAX: usize = 4;
+
 /// A script before it is written in a language.
 pub(super) struct Script {
     /// The label of the check.
@@ -47,6 +50,10 @@ pub(super) struct Call {
     pub(super) answer: String,
     /// The ids that the answer gives for the first time.
     pub(super) given: Vec<Given>,
+    /// The number of the call whose answer has the `publish_context` of this request. A driver gives another one each time.
+    pub(super) context_of: Option<usize>,
+    /// The call comes before the one that breaks the rule, and succeeded.
+    pub(super) must_succeed: bool,
     /// The call that undoes it where it succeeds.
     pub(super) undo: Option<&'static Undo>,
     pub(super) response: Value,
@@ -170,6 +177,8 @@ impl Call {
             request: request.clone(),
             answer: format!("{code} {message}").trim_end().to_owned(),
             given: Vec::new(),
+            context_of: None,
+            must_succeed: false,
             undo: UNDO.iter().find(|undo| undo.of == rpc.method),
             response: response.as_array().map_or(response, |all| all.first().unwrap_or(&Value::Null)).clone(),
             code: code.to_owned(),
@@ -248,6 +257,17 @@ impl Script {
         for call in calls_mut(&mut steps) {
             call.given = call.ids().filter(|given| known.insert(given.id.clone())).collect();
         }
+        let mut contexts: Vec<(usize, Value)> = Vec::new();
+        for (number, call) in (1..).zip(calls_mut(&mut steps)) {
+            let context = call.request.get("publish_context");
+            call.context_of = context
+                .and_then(|context| contexts.iter().rev().find(|(_, one)| one == context))
+                .map(|one| one.0);
+            contexts.extend(call.response.get("publish_context").map(|context| (number, context.clone())));
+        }
+        calls_mut(&mut steps)
+            .take_while(|call| !call.is_accused)
+            .for_each(|call| call.must_succeed = call.code == "OK");
         let verdict = verdict(&fault, &steps);
         let mut heading = fault.heading();
         if steps.iter().any(|step| matches!(step, Step::ByHand(_))) {
@@ -351,8 +371,14 @@ fn of_calls(check: &CheckEntry) -> Vec<Step> {
             |call: &CallEntry| call.status.as_ref().is_some_and(|status| check.actual.contains(&status.code));
         all.iter().rposition(|(call, _)| named(call)).or(all.len().checked_sub(1))
     });
-    let is_shown = |call: &CallEntry| call.times > 0;
-    let keeps_all = !all.iter().any(|(call, _)| is_shown(call));
+    let mut shown = BTreeSet::new();
+    for (at, (call, _)) in all.iter().enumerate().filter(|(_, (call, _))| call.times > 0) {
+        let repeats =
+            |other: &usize| (&all[*other].0.rpc, &all[*other].0.request) == (&call.rpc, &call.request);
+        let repetitions = (at + 1..all.len()).filter(repeats).take((call.times - 1).min(REPETITIONS_MAX));
+        shown.extend(repetitions.chain([at]));
+    }
+    let keeps_all = shown.is_empty();
     let mut later = String::new();
     let mut kept = Vec::new();
     for (at, (call, rpc)) in all.iter().enumerate().rev() {
@@ -365,7 +391,7 @@ fn of_calls(check: &CheckEntry) -> Vec<Step> {
         let mut made = Call::new(*rpc, &call.request, code, message, response);
         made.is_accused = accused == Some(at);
         let gives = made.ids().any(|given| later.contains(&Value::from(given.id).to_string()));
-        if keeps_all || is_shown(call) || made.is_accused || gives {
+        if keeps_all || shown.contains(&at) || made.is_accused || gives {
             later.push_str(&call.request.to_string());
             kept.push((call.sent_after, Step::Call(made)));
         }
@@ -596,6 +622,45 @@ pub(super) mod tests {
             (0..100).map(|_| call("ListVolumes", json!({}), json!({"response": {}}))).collect();
         let more = json!({"calls": calls, "reproduction": [create("gold"), kill, create("silver")]});
         entry("property/volumes", "{\"tier\": \"gold\"}", "{\"tier\": \"silver\"}", more)
+    }
+
+    /// A volume that is attached and cannot be staged.
+    pub(in super::super) fn attached() -> CheckEntry {
+        let step = |rpc: &str, request: Value, code: &str, response: Value| json!({"what": rpc, "rpc": rpc, "request": request, "code": code, "response": response});
+        let context = json!({"device": "/dev/it's"});
+        let steps = json!([
+            step("CreateVolume", json!({"name": "a"}), "OK", json!({"volume": {"volume_id": "vol-1"}})),
+            step(
+                "ControllerPublishVolume",
+                json!({"volume_id": "vol-1"}),
+                "OK",
+                json!({"publish_context": context.clone()})
+            ),
+            step(
+                "NodeStageVolume",
+                json!({"volume_id": "vol-1", "publish_context": context, "staging_target_path": "/s"}),
+                "INTERNAL",
+                Value::Null
+            ),
+        ]);
+        entry("x/y/z", "OK", "INTERNAL", json!({"reproduction": steps}))
+    }
+
+    #[test]
+    fn repetitions_that_explain_the_outcome_are_made() {
+        let publish = |times: u64| {
+            let mut call = call("NodePublishVolume", json!({"volume_id": "a"}), json!({"response": {}}));
+            call["times"] = json!(times);
+            call
+        };
+        let mut calls = vec![publish(3), publish(0), publish(0)];
+        calls.push(call("NodeUnpublishVolume", json!({}), json!({"response": {}, "accused": true})));
+        let script = Script::of(&entry("x/y/z", "no mount", "1 mount", json!({"calls": calls})));
+        let made: Vec<&str> = super::calls(&script.steps).map(|call| call.rpc.method).collect();
+        assert_eq!(
+            made,
+            ["NodePublishVolume", "NodePublishVolume", "NodePublishVolume", "NodeUnpublishVolume"]
+        );
     }
 
     #[test]
