@@ -25,12 +25,15 @@ pub(crate) async fn survives(
     changes: impl Fn(&Request) -> Vec<(String, DynamicMessage)>,
 ) -> CheckResult {
     let anyway = cx.learn(async { Ok(Anyway::find_out(cx, requests).await) }).await?;
-    let mut codes = Codes { first: None, rpcs: BTreeSet::new(), anyway };
+    let mut codes = Codes { found: Vec::new(), anyway };
     let look = |shot: &Mutation, answer: &Answer<Value>| {
         codes.look(shot, answer);
         Ok(())
     };
     let ended = volley(cx, requests, changes, look).await;
+    if matches!(ended, Ok(()) | Err(Stop::Broken(_))) {
+        codes.drop_what_fails_by_now(cx).await;
+    }
     codes.verdict(ended)
 }
 
@@ -99,11 +102,10 @@ fn is_internal(answer: &Answer<Value>) -> bool {
     matches!(answer, Answer::Refused(refused) if effect::says_nothing(refused.code))
 }
 
-/// The errors whose codes do not name the problem; the first of each RPC is kept.
+/// The errors whose codes do not name the problem: the first of each RPC, with the request that was changed.
 #[derive(Debug)]
 struct Codes {
-    first: Option<Violation>,
-    rpcs: BTreeSet<&'static str>,
+    found: Vec<(Request, Violation)>,
     anyway: Arc<Anyway>,
 }
 
@@ -112,18 +114,28 @@ impl Codes {
     /// later.
     fn look(&mut self, shot: &Mutation, answer: &Answer<Value>) {
         let Answer::Refused(refused) = answer else { return };
-        if !is_internal(answer) || self.anyway.explains(shot) || !self.rpcs.insert(shot.request.rpc.method) {
+        let is_found = self.found.iter().any(|(request, _)| request.rpc == shot.request.rpc);
+        if !is_internal(answer) || self.anyway.explains(shot) || is_found {
             return;
         }
-        self.first.get_or_insert_with(|| {
-            Violation::new(format!(
-                "{} is rejected with a code for internal faults of the driver",
-                shot.described()
-            ))
-            .of(&HOSTILE_CODE_001)
-            .expected("INVALID_ARGUMENT, or another code for faults of the caller; or OK")
-            .actual(refused)
-        });
+        let violation = Violation::new(format!(
+            "{} is rejected with a code for internal faults of the driver",
+            shot.described()
+        ))
+        .of(&HOSTILE_CODE_001)
+        .expected("INVALID_ARGUMENT, or another code for faults of the caller; or OK")
+        .actual(refused);
+        self.found.push((shot.request.clone(), violation));
+    }
+
+    /// Sends the requests once more as they were before they were changed. An earlier change may have removed what they need, such as a
+    /// staging directory, and then the last change is not the reason.
+    async fn drop_what_fails_by_now(&mut self, cx: &Cx) {
+        for (request, violation) in std::mem::take(&mut self.found) {
+            if !is_internal(&once(cx, &request, request.message.clone()).await) {
+                self.found.push((request, violation));
+            }
+        }
     }
 
     /// Returns the result of the check. A reason that prevents further calls is reported only if there is no
@@ -132,12 +144,13 @@ impl Codes {
     /// # Errors
     /// Fails with a violation if there was one, and otherwise as the calls did.
     fn verdict(self, ended: CheckResult) -> CheckResult {
-        let Some(first) = self.first else { return ended };
         if !matches!(ended, Ok(()) | Err(Stop::Broken(_))) {
             return ended;
         }
-        let rpcs: Vec<_> = self.rpcs.into_iter().collect();
-        let actual = format!("{}; such codes came from {}", first.actual, rpcs.join(", "));
+        let rpcs: BTreeSet<&str> = self.found.iter().map(|(request, _)| request.rpc.method).collect();
+        let rpcs = Vec::from_iter(rpcs).join(", ");
+        let Some((_, first)) = self.found.into_iter().next() else { return ended };
+        let actual = format!("{}; such codes came from {rpcs}", first.actual);
         Err(first.actual(actual).into())
     }
 }
