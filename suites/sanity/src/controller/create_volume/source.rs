@@ -191,7 +191,7 @@ check! {
         duplicate_of: "controller/create-volume/from-deleted-snapshot",
     }
     async |cx| {
-        refused_unknown(cx, Source::snapshot(&cx.unknown_snapshot_id()), "from an unknown snapshot").await
+        refused_unknown(cx, Source::snapshot(cx.unknown_snapshot_id()), "from an unknown snapshot").await
     }
 }
 
@@ -213,7 +213,7 @@ check! {
         duplicate_of: "controller/create-volume/from-deleted-volume",
     }
     async |cx| {
-        refused_unknown(cx, Source::volume(&cx.unknown_volume_id()), "from an unknown volume").await
+        refused_unknown(cx, Source::volume(cx.unknown_volume_id()), "from an unknown volume").await
     }
 }
 
