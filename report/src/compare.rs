@@ -112,7 +112,7 @@ pub fn compare(old: &Run, new: &Run, slower_than: Option<f64>) -> Comparison {
         old.checks.iter().map(|check| (check.id.as_str(), check)).collect();
     for check in &new.checks {
         let was = left.remove(check.id.as_str());
-        // Which of several checks reports a fault first differs from run to run.
+        // In another run, another one of several checks may report a fault first.
         if shows_fault_of(check, old) && !was.is_some_and(|was| fails(was.counts_as())) {
             comparison.still_failing.push(Entry::of(was, check));
         } else if !(check.counts_as().passes() && was.is_some_and(|was| shows_fault_of(was, new))) {

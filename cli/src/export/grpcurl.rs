@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_is_that_of_the_answer_and_steps_before_the_fault_succeed() {
+    fn contexts_are_answered_and_early_steps_succeed() {
         let text = text(&Script::of(&attached()));
         has_lines(
             &text,

@@ -67,7 +67,7 @@ async fn volumes_are_small_and_as_large_as_the_driver_wants() {
     assert_eq!(found(1 << 30, unset(), &ASKS).await, (320 << 20, 640 << 20), "nobody makes a volume");
 }
 
-/// Where 320 MiB become 1 GiB, an expansion to 640 MiB would change nothing.
+/// An expansion to 640 MiB would change nothing in a volume of 320 MiB that has become 1 GiB.
 #[tokio::test]
 async fn volumes_have_the_size_that_the_driver_rounds_up_to() {
     let rounds = || csi_mock_driver::Config { quirks: vec![Quirk::SizeGranule], ..Default::default() };

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_to_a_usual_call_is_shown_before_one_to_an_injected_fault() {
+    fn usual_calls_are_shown_before_injected_faults() {
         let breach = |check: &str| ResponseBreach {
             requirement: &req::GEN_ERR_002,
             rpc: v1::CreateVolumeRequest::RPC,

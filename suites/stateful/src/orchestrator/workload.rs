@@ -38,7 +38,7 @@ impl Orchestrator {
         let invoked = self.now();
         let (run, places) = (self.run, (0..SLOTS).map(|slot| (Slot(slot), self.place(slot))).collect());
         let work = workload::play(move || match write {
-            // What is written there is not in the volume, and stays in the way of its unstaging.
+            // A write there would not reach the volume, and its file would be in the way of unstaging.
             _ if read_back::shows_bare_staging(&path, &staging) => {
                 Err(io::Error::new(io::ErrorKind::Unsupported, read_back::BARE_STAGING))
             }
