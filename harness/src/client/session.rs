@@ -537,7 +537,8 @@ impl Session {
         }
     }
 
-    fn fill_secrets<Q: Call>(&self, request: &mut Q) {
+    /// Adds the configured secrets to a request that has none, as it is sent.
+    pub fn fill_secrets<Q: Call>(&self, request: &mut Q) {
         let own = self.secrets.as_ref().map(|secret| &secret.0);
         if let (Some(secrets), Some(wanted)) =
             (request.secrets_mut(), own.or_else(|| self.target.config().secrets_for(Q::RPC.method)))

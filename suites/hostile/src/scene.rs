@@ -233,10 +233,7 @@ impl Requests<'_> {
             return;
         }
         let mut request = request();
-        let own = self.cx.config().secrets_for(Q::RPC.method);
-        if let (Some(secrets), Some(own)) = (request.secrets_mut(), own) {
-            secrets.clone_from(own);
-        }
+        self.cx.fill_secrets(&mut request);
         self.all.extend(reflect::message(&request).map(|message| Request { rpc: Q::RPC, message }));
     }
 }

@@ -302,7 +302,12 @@ impl Orchestrator {
             answer::Answer::Unknown(no_answer) => (Answer::Unknown, no_answer.to_string(), Value::Null),
         };
         let recorded = RecordedAnswer::new(&answer, &message, response);
-        let (span, request) = (Span { invoked, returned }, self.kept(|| redact::json(request)));
+        let sent = || {
+            let mut sent = request.clone();
+            self.cx.fill_secrets(&mut sent);
+            redact::json(&sent)
+        };
+        let (span, request) = (Span { invoked, returned }, self.kept(sent));
         Made { answer, span, request, recorded, listing: Listing::None }
     }
 
