@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use csi_harness::prelude::*;
 use csi_harness::protocol::effect;
+use csi_proto::Rpc;
 use csi_proto::reflect::prost_reflect::DynamicMessage;
 use serde_json::Value;
 
@@ -32,7 +33,7 @@ pub(crate) async fn survives(
     };
     let ended = volley(cx, requests, changes, look).await;
     if matches!(ended, Ok(()) | Err(Stop::Broken(_))) {
-        codes.drop_what_fails_by_now(cx).await;
+        codes.drop_what_fails_by_now(cx, requests).await;
     }
     codes.verdict(ended)
 }
@@ -102,10 +103,10 @@ fn is_internal(answer: &Answer<Value>) -> bool {
     matches!(answer, Answer::Refused(refused) if effect::says_nothing(refused.code))
 }
 
-/// The errors whose codes do not name the problem: the first of each RPC, with the request that was changed.
+/// The errors whose codes do not name the problem: the first of each RPC.
 #[derive(Debug)]
 struct Codes {
-    found: Vec<(Request, Violation)>,
+    found: Vec<(Rpc, Violation)>,
     anyway: Arc<Anyway>,
 }
 
@@ -114,7 +115,7 @@ impl Codes {
     /// later.
     fn look(&mut self, shot: &Mutation, answer: &Answer<Value>) {
         let Answer::Refused(refused) = answer else { return };
-        let is_found = self.found.iter().any(|(request, _)| request.rpc == shot.request.rpc);
+        let is_found = self.found.iter().any(|(rpc, _)| *rpc == shot.request.rpc);
         if !is_internal(answer) || self.anyway.explains(shot) || is_found {
             return;
         }
@@ -125,15 +126,19 @@ impl Codes {
         .of(&HOSTILE_CODE_001)
         .expected("INVALID_ARGUMENT, or another code for faults of the caller; or OK")
         .actual(refused);
-        self.found.push((shot.request.clone(), violation));
+        self.found.push((shot.request.rpc, violation));
     }
 
     /// Sends the requests once more as they were before they were changed. An earlier change may have removed what they need, such as a
     /// staging directory, and then the last change is not the reason.
-    async fn drop_what_fails_by_now(&mut self, cx: &Cx) {
-        for (request, violation) in std::mem::take(&mut self.found) {
-            if !is_internal(&once(cx, &request, request.message.clone()).await) {
-                self.found.push((request, violation));
+    async fn drop_what_fails_by_now(&mut self, cx: &Cx, requests: &[Request]) {
+        for (rpc, violation) in std::mem::take(&mut self.found) {
+            let fails = match requests.iter().find(|request| request.rpc == rpc) {
+                Some(request) => is_internal(&once(cx, request, request.message.clone()).await),
+                None => false,
+            };
+            if !fails {
+                self.found.push((rpc, violation));
             }
         }
     }
@@ -147,7 +152,7 @@ impl Codes {
         if !matches!(ended, Ok(()) | Err(Stop::Broken(_))) {
             return ended;
         }
-        let rpcs: BTreeSet<&str> = self.found.iter().map(|(request, _)| request.rpc.method).collect();
+        let rpcs: BTreeSet<&str> = self.found.iter().map(|(rpc, _)| rpc.method).collect();
         let rpcs = Vec::from_iter(rpcs).join(", ");
         let Some((_, first)) = self.found.into_iter().next() else { return ended };
         let actual = format!("{}; such codes came from {rpcs}", first.actual);
