@@ -35,7 +35,7 @@ check! {
             attached.push(at_once.attached(at_once.writable_volume().await?).await?);
         }
         let mut calls = JoinSet::new();
-        for (worker, attached) in attached.iter().cloned().enumerate() {
+        for (worker, attached) in attached.into_iter().enumerate() {
             let cx = at_once.worker(worker);
             calls.spawn(async move { cx.published(cx.staged(attached).await?).await });
         }
@@ -44,7 +44,10 @@ check! {
             let ended = ended.map_err(|error| Stop::broken(format!("a call has panicked: {error}")))?;
             published.push(ended?);
         }
-        let Err(Stop::Violation(violation)) = each_shows_its_own(&published) else { return at_once.undo().await };
+        let violation = match each_shows_its_own(&published) {
+            Err(Stop::Violation(violation)) => violation,
+            ended => return ended,
+        };
         let created = cx.target().capabilities().has(Capability::CreateDeleteVolume);
         if !created && at_once.undo().await.is_ok() && show_one_directory(cx).await? {
             return Err(Stop::skip("the pre-provisioned volumes show the same files whenever they are published"));
