@@ -241,3 +241,16 @@ fn backing(device: &str) -> String {
     let file = std::fs::read_to_string(Path::new(device).join("loop/backing_file"));
     file.map_or_else(|_| String::new(), |file| format!(" ({})", file.trim_end()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opening_for_writing_changes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        open_for_writing(directory.path()).unwrap();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+        assert!(open_for_writing(Path::new("/proc")).is_err(), "no file can be made there");
+    }
+}
