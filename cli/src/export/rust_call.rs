@@ -9,6 +9,7 @@ use csi_proto::reflect::prost_reflect::{
 use serde::de::DeserializeSeed as _;
 
 use super::camel;
+use super::script::is_of_controller;
 
 /// The variable that holds a text, by the field that it is in.
 type Variable<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
@@ -23,7 +24,7 @@ pub(super) fn awaited(path: &str, request: &serde_json::Value, variable: Variabl
     let service = service.rsplit('.').next()?;
     let (module, method) = (snake(service), snake(method));
     let request = literal(&request, variable, 1);
-    let channel = if matches!(service, "Identity" | "Node") { "driver" } else { "controller" };
+    let channel = if is_of_controller(service) { "controller" } else { "driver" };
     Some(format!(
         "v1::{module}_client::{service}Client::new({channel}.clone())\n        .{method}({request})\n        .await"
     ))

@@ -166,9 +166,9 @@ impl Call {
         directory.filter(|directory| directory.starts_with('/') && !directory.contains(char::is_control))
     }
 
-    /// It goes to the endpoint of the controller services, where that is another one.
+    /// Returns true if the call goes to the endpoint of the controller services, where that is another one.
     pub(super) fn is_for_controller(&self) -> bool {
-        !matches!(self.service(), "Identity" | "Node")
+        is_of_controller(self.service())
     }
 
     fn new(rpc: Rpc, request: &Value, code: &str, message: &str, response: &Value) -> Call {
@@ -202,6 +202,11 @@ impl Call {
             members.enumerate().map(|(nth, member)| (Place::Member(nth), member.get("snapshot_id")));
         objects.chain(members).filter_map(|(place, id)| Some(Given { place, id: id?.as_str()?.to_owned() }))
     }
+}
+
+/// Returns true if a service is at the endpoint of the controller services.
+pub(super) fn is_of_controller(service: &str) -> bool {
+    !matches!(service, "Identity" | "Node")
 }
 
 impl Script {
