@@ -278,8 +278,8 @@ impl Cx {
         }
     }
 
-    /// Lets other checks continue that wait for volumes of this one. It makes no more calls about them, but for those that undo what
-    /// could not be undone so far.
+    /// Gives the volumes of this check back, so that other checks that wait for them can continue. Afterwards this check calls the driver
+    /// about them only to undo what it could not undo before.
     pub(crate) async fn release_leases(&self) {
         *self.shared.attach_permit.lock().await = None;
         self.shared.leases.lock().await.clear();

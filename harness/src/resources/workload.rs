@@ -56,7 +56,7 @@ pub fn is_published(path: &Path) -> bool {
     there.is_dir() && above.is_some_and(|above| there.dev() != above.dev() || !mounts::at(path).is_empty())
 }
 
-/// Opens a volume for writing, and changes nothing: a file system by a new file without a name, a device by itself.
+/// Opens a volume for writing, and changes nothing: in a file system it opens a new file without a name, otherwise the device.
 ///
 /// # Errors
 /// The error of the volume; `Unsupported` where its file system has no such files.

@@ -86,9 +86,9 @@ fn report(
 
 /// Orders breaches for a report: an odd request, or a fault that is injected, can be the reason for an odd reply.
 fn usual_first(breaches: &[ResponseBreach]) -> Vec<ResponseBreach> {
-    let (usual, odd): (Vec<_>, Vec<_>) =
-        breaches.iter().cloned().partition(|breach| circumstances(breach).is_empty());
-    usual.into_iter().chain(odd).collect()
+    let mut breaches = breaches.to_vec();
+    breaches.sort_by_key(|breach| !circumstances(breach).is_empty());
+    breaches
 }
 
 /// Says what the check that made the call does to the driver, unless its calls are usual ones.
