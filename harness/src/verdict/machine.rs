@@ -5,7 +5,7 @@ use crate::resources::machine;
 use crate::spec::verdict::{Stop, Violation};
 
 /// Removes every violation that only shows that this machine lacks a right. The check then has no verdict, unless
-/// another violation remains.
+/// another violation remains. A skip or an inconclusive result names the right as well.
 pub(super) fn excuse(evidence: &mut Evidence) {
     excuse_by(evidence, machine::lacks_right);
 }
@@ -25,7 +25,7 @@ fn excuse_by(evidence: &mut Evidence, lacks_right: impl Fn(&str) -> Option<&'sta
         Err(Stop::Violation(violation) | Stop::MetAgain(violation)) if !is_shown(violation) => {
             evidence.ended = Ok(());
         }
-        Err(Stop::Broken(reason)) => {
+        Err(Stop::Broken(reason) | Stop::Skip(reason)) => {
             if let Some(right) = lacks_right(reason) {
                 *reason = format!("{reason}; {right}");
             }
@@ -65,6 +65,9 @@ mod tests {
             assert!(reason.ends_with("EPERM; the machine lacks a right"), "{reason}");
             assert_eq!((blamed, warned), (0, 0));
         }
+        let (ended, ..) = judge(Err(Stop::skip("the driver does not do this to a volume in use: EPERM")), &[], &[]);
+        let Err(Stop::Skip(reason)) = ended else { panic!("{ended:?}") };
+        assert!(reason.ends_with("EPERM; the machine lacks a right"), "{reason}");
         let (ended, blamed, warned) = judge(Ok(()), &["INTERNAL EPERM", "OK"], &["NOT_FOUND"]);
         assert!(matches!(ended, Err(Stop::Broken(_))), "{ended:?}");
         assert_eq!((blamed, warned), (1, 1), "what else is wrong is still said");
