@@ -28,7 +28,7 @@ pub struct InUse {
 }
 
 impl InUse {
-    /// Publishes a new volume, and starts to write to it.
+    /// Publishes a new or a pre-provisioned volume, and starts to write to it.
     ///
     /// # Errors
     /// Broken if a call is rejected; skip where the tests do not see what is mounted or cannot start a workload.

@@ -25,7 +25,7 @@ check! {
         id: "in-use/statistics",
         title: "statistics of a volume in use are answered again and again without hurting the workload",
         spec: [IN_USE_001, IN_USE_002],
-        needs: [NODE, CREATE_DELETE_VOLUME, GET_VOLUME_STATS, ROOT],
+        needs: [NODE, VOLUME, GET_VOLUME_STATS, ROOT],
         refuted_by: ["hostpath/statistics-break-writer", "hostpath/statistics-freeze-writer"],
         access: Each,
         varies: true,
@@ -82,7 +82,7 @@ check! {
         id: "in-use/other-volume-unstaged",
         title: "a workload is not hurt when another volume leaves its node",
         spec: [IN_USE_001, IN_USE_002],
-        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        needs: [NODE, VOLUME, ROOT],
         refuted_by: [
             "hostpath/unstaging-breaks-others",
             "hostpath/unstaging-freezes-others",

@@ -27,7 +27,7 @@ check! {
         id: "in-use/driver-killed",
         title: "a workload goes on while the driver is killed and started again",
         spec: [IN_USE_007, IN_USE_001, IN_USE_002],
-        needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT],
+        needs: [NODE, VOLUME, RESTARTS, ROOT],
         refuted_by: ["hostpath/start-breaks-volumes-in-use", "hostpath/start-empties-volumes-in-use"],
         access: Each,
         varies: true,

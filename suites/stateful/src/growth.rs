@@ -141,12 +141,12 @@ grows! {
     /// Kubelet repeats what is rejected for as long as the pod is there.
     REFUSED_STAGINGS = "growth/refused-stagings", "a driver needs no more resources with each volume that it refuses to stage",
         Cycle::Reject(&[NodeStageVolume]), by GROWTH_002,
-        needs [CREATE_DELETE_VOLUME, NODE, STAGE_UNSTAGE_VOLUME], refuted_by ["node-stage-refusal-leaves-zombie"],
+        needs [VOLUME, NODE, STAGE_UNSTAGE_VOLUME], refuted_by ["node-stage-refusal-leaves-zombie"],
         duplicate_of "growth/looks";
     /// Kubelet repeats a rejected publication for as long as the pod is there.
     REFUSED_PUBLICATIONS = "growth/refused-publications", "a driver needs no more resources with each volume that it refuses to publish",
         Cycle::Reject(&[NodePublishVolume]), by GROWTH_002,
-        needs [CREATE_DELETE_VOLUME, NODE], refuted_by ["node-publish-refusal-keeps-file"], duplicate_of "growth/looks";
+        needs [VOLUME, NODE], refuted_by ["node-publish-refusal-keeps-file"], duplicate_of "growth/looks";
     /// A slow back end has its callers give up, and what waits for it has to end with them.
     GIVEN_UP = "growth/given-up", "a driver needs no more resources with each call that its caller gave up",
         Cycle::GivenUp, by GROWTH_003,

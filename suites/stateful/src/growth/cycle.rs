@@ -117,6 +117,11 @@ impl Cycle {
                 scene.volume.reach(cx, operation).await?;
                 scene.volume.prepare(cx, operation).await?;
             }
+            // An unknown volume may be an inline one, which a driver without CreateVolume makes now.
+            Cycle::Reject(operations) if !cx.target().capabilities().has(Capability::CreateDeleteVolume) => {
+                scene.volume = TrackedVolume::new(cx, cx.node_volume().await?);
+                scene.volume.reach(cx, operations[0]).await?;
+            }
             Cycle::Reject(operations) => {
                 let operation = operations[0];
                 let mut deleted = nothing();
