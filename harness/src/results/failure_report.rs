@@ -366,7 +366,7 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     let calls: Vec<&CallRecord> = runs.iter().map(|(call, _)| *call).collect();
     let violation = report.outcome.violation();
     let rule = violation.and_then(|violation| rule(report, violation));
-    let Relevant { accused, because, mut places } = relevant(&calls, rule, violation);
+    let Relevant { accused, because, suspects, mut places } = relevant(&calls, rule, violation);
     let end = if because == Because::ItsEnd { calls.len().min(accused + 1) } else { calls.len() };
     places.retain(|at| *at < end);
     let making = places.iter().filter(|at| makes_something(calls[**at])).take(MAKING_SHOWN_MAX);
@@ -374,13 +374,14 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     let leading = places.iter().filter(|at| **at < accused).filter(changes).copied().collect();
     let changing = places.iter().rev().filter(changes).take(CHANGING_SHOWN_MAX);
     let last = places.iter().rev().take(LAST_SHOWN_MAX);
-    let shown: BTreeSet<usize> = making.chain(changing).chain(last).copied().chain([accused]).collect();
+    let shown = making.chain(changing).chain(last).chain(&suspects).copied().chain([accused]);
+    let shown: BTreeSet<usize> = shown.collect();
     // A line that says that one call is left out would be no shorter than the call.
     let is_alone = |at: &usize| {
         at.checked_sub(1).is_none_or(|before| shown.contains(&before)) && shown.contains(&(at + 1))
     };
     let runs = (0..end).filter(|at| shown.contains(at) || is_alone(at)).collect();
-    let accused = (because != Because::Last).then_some(accused);
+    let accused = (because != Because::Last && suspects.is_empty()).then_some(accused);
     Shown { accused, leading, runs }
 }
 

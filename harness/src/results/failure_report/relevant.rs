@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::protocol::rpc::Facts;
-use crate::spec::requirements::Requirement;
+use crate::spec::requirements::{Requirement, req};
 use crate::spec::verdict::{Damage, Violation};
 
 /// Fields whose values name what a call is about. Nodes are left out, since nearly every call speaks of one.
@@ -38,6 +38,8 @@ pub(super) struct Relevant {
     pub(super) accused: usize,
     /// The reason why it is that call.
     pub(super) because: Because,
+    /// Several calls that were under way when the connection broke, any of which may be at fault. Empty if it is known which one is.
+    pub(super) suspects: Vec<usize>,
     /// The accused call and all calls about its objects, in order.
     pub(super) places: Vec<usize>,
 }
@@ -59,12 +61,14 @@ pub(super) fn relevant(
     rule: Option<&Requirement>,
     violation: Option<&Violation>,
 ) -> Relevant {
-    let ended = violation.and_then(|violation| unanswered(calls, violation).or(rejected(calls, violation)));
+    let suspects = violation.map(|violation| unanswered(calls, violation)).unwrap_or_default();
+    let ended = suspects.last().copied().or_else(|| rejected(calls, violation?));
     let of_rpc = || of_rpc(calls, rule, violation);
     let (accused, because) = match ended.map(|at| (at, Because::ItsEnd)) {
         Some(ended) => ended,
         None => of_rpc().map_or((calls.len().saturating_sub(1), Because::Last), |at| (at, Because::ItsRpc)),
     };
+    let suspects = if suspects.len() > 1 { suspects } else { Vec::new() };
     let named: Vec<BTreeSet<String>> = calls.iter().map(|call| named_in(call)).collect();
     let mut about = calls.get(accused).map(|call| about(call)).unwrap_or_default();
     if let Some(violation) = violation {
@@ -75,7 +79,7 @@ pub(super) fn relevant(
         about.extend(named.iter().flatten().filter(is_in_violation).cloned());
     }
     if about.is_empty() {
-        return Relevant { accused, because, places: (0..calls.len()).collect() };
+        return Relevant { accused, because, suspects, places: (0..calls.len()).collect() };
     }
     for _ in 0..GENERATIONS_MAX {
         let made = calls.iter().zip(&named).filter(|(call, _)| makes_something(call));
@@ -85,18 +89,36 @@ pub(super) fn relevant(
             .collect();
         about.extend(with_them);
     }
-    let is_relevant = |at: &usize| *at == accused || !named[*at].is_disjoint(&about);
-    Relevant { accused, because, places: (0..calls.len()).filter(is_relevant).collect() }
+    let is_relevant = |at: &usize| *at == accused || suspects.contains(at) || !named[*at].is_disjoint(&about);
+    let places = (0..calls.len()).filter(is_relevant).collect();
+    Relevant { accused, because, suspects, places }
 }
 
-/// The call in which a driver crashed: the last one that broke the connection. Calls right after it find no driver.
-fn unanswered(calls: &[&CallRecord], violation: &Violation) -> Option<usize> {
+/// The calls that may have broken the connection: those that were under way when it broke for the last time, or those of them whose RPC the
+/// message names. Calls right after them find no driver. There are none if the violation is about something else.
+fn unanswered(calls: &[&CallRecord], violation: &Violation) -> Vec<usize> {
     let is_broken = |call: &CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::Broken(_)));
     let begins = |at: &usize| {
         is_broken(calls[*at]) && at.checked_sub(1).is_none_or(|before| !is_broken(calls[before]))
     };
-    let has_crashed = violation.damage == Some(Damage::Crash);
-    (0..calls.len()).rev().find(begins).filter(|_| has_crashed)
+    let is_meant = violation.damage == Some(Damage::Crash)
+        || violation.requirement.is_some_and(|rule| rule.id == req::GEN_ERR_001.id);
+    let Some(first) = (0..calls.len()).rev().find(begins).filter(|_| is_meant) else { return Vec::new() };
+    let broke_after = calls[first].sent_after + calls[first].duration;
+    let under_way = (first..calls.len())
+        .take_while(|at| is_broken(calls[*at]))
+        .filter(|at| *at == first || calls[*at].sent_after < broke_after);
+    let under_way: Vec<usize> = under_way.collect();
+    let is_named = |at: &usize| {
+        let mut words = violation.message.split(|letter: char| !letter.is_alphanumeric());
+        words.any(|word| word == calls[*at].rpc.method)
+    };
+    let named: Vec<usize> = under_way.iter().copied().filter(is_named).collect();
+    let suspects = if named.is_empty() { under_way } else { named };
+    let first = calls[suspects[0]];
+    let is_equal = |at: &usize| calls[*at].rpc == first.rpc && calls[*at].request() == first.request();
+    // Which one of several equal calls it is makes no difference.
+    if suspects.iter().all(is_equal) { vec![suspects[0]] } else { suspects }
 }
 
 /// The last call of the RPC with which the message begins, that the rule is about, or in whose section it is. A field can be stated in the
@@ -188,7 +210,10 @@ mod tests {
     use super::*;
     use crate::client::answer::{Received, Refused};
     use crate::client::record::Message;
-    use crate::spec::requirements::req;
+
+    fn broke() -> Answer<Message> {
+        Answer::Unknown(NoAnswer::Broken("the connection broke".to_owned()))
+    }
 
     fn call<Q: Call + prost::Name>(request: Q, outcome: Answer<Message>) -> CallRecord {
         CallRecord {
@@ -271,7 +296,6 @@ mod tests {
 
     #[test]
     fn a_driver_crashes_in_the_call_that_broke_the_connection() {
-        let broke = || Answer::Unknown(NoAnswer::Broken("the connection broke".to_owned()));
         let calls = [
             created("one", None),
             unstaged("one", broke()),
@@ -280,6 +304,30 @@ mod tests {
         ];
         let crashed = Violation::new("the driver crashed").damage(Damage::Crash);
         assert_eq!(found(&calls, "CreateVolume", &crashed).0, 1);
+    }
+
+    #[test]
+    fn calls_under_way_when_the_driver_crashes_are_all_suspects() {
+        let during = |mut call: CallRecord| {
+            (call.sent_after, call.duration) = (Duration::from_millis(1), Duration::from_millis(5));
+            call
+        };
+        let after = |mut call: CallRecord| {
+            call.sent_after = Duration::from_millis(7);
+            call
+        };
+        let list = || call(v1::ListVolumesRequest::default(), broke());
+        let calls = [created("one", None), during(unstaged("one", broke())), during(list()), after(list())];
+        let calls: Vec<&CallRecord> = calls.iter().collect();
+        let suspects = |violation: Violation| relevant(&calls, None, Some(&violation)).suspects;
+        let crashed = |message: &str| Violation::new(message).damage(Damage::Crash);
+        assert_eq!(suspects(crashed("the driver crashed")), [1, 2]);
+        let lists = crashed("ListVolumes crashes the driver");
+        assert_eq!(relevant(&calls, None, Some(&lists)).accused, 2);
+        assert!(suspects(lists).is_empty(), "the message says which call it was");
+        let lives = Violation::new("a call ends without a status").of(&req::GEN_ERR_001);
+        assert_eq!(suspects(lives), [1, 2]);
+        assert!(suspects(Violation::new("a list lacks a volume")).is_empty());
     }
 
     #[test]
