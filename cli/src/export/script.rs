@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use csi_harness::protocol::rpc::Facts;
-use csi_harness::spec::verdict::ReproductionStep;
+use csi_harness::spec::verdict::{Damage, ReproductionStep};
 use csi_proto::hidden::STRIPPED;
 use csi_proto::reflect::response_of;
 use csi_proto::{Endpoint, RPCS, Rpc, code_name, code_named};
@@ -223,6 +223,7 @@ impl Script {
         let polls = fold_polls(&mut steps);
         let fault = Fault {
             check: &check.id,
+            is_of_data: is_of_data(&check.id) || check.damage == Some(Damage::DataLoss),
             requirement: check.requirements.first().map(String::as_str),
             message: &check.message,
             expected: &check.expected,
@@ -246,6 +247,7 @@ impl Script {
         let breach = &case.breach;
         let fault = Fault {
             check: &case.check,
+            is_of_data: is_of_data(&case.check),
             requirement: Some(&breach.requirement),
             message: &breach.message,
             expected: &breach.expected,
@@ -303,6 +305,8 @@ impl Script {
 /// The fault that a script shows.
 struct Fault<'a> {
     check: &'a str,
+    /// True if files or devices are wrong, which no response shows.
+    is_of_data: bool,
     requirement: Option<&'a str>,
     message: &'a str,
     expected: &'a str,
@@ -317,6 +321,11 @@ impl Fault<'_> {
         let texts = texts.map(|(what, text)| format!("{what}: {text}"));
         [format!("{}{rule}: {}", self.check, self.message)].into_iter().chain(texts).collect()
     }
+}
+
+/// The checks of the suite data look at files and devices.
+fn is_of_data(check: &str) -> bool {
+    check.starts_with("data/")
 }
 
 fn is_accused(step: &Step) -> bool {
@@ -450,7 +459,7 @@ fn verdict(fault: &Fault<'_>, steps: &[Step]) -> Verdict {
         Verdict::ByEye(format!("{what}: expected {}, and found {}", fault.expected, fault.actual))
     };
     let Some(accused) = calls(steps).find(|call| call.is_accused) else {
-        return found("look at what the last step causes");
+        return found("look at what the last step has changed");
     };
     let code = code_named(&accused.code).map(code_name);
     let right = codes(fault.expected);
@@ -478,11 +487,11 @@ fn codes(sentence: &str) -> Vec<&'static str> {
     codes
 }
 
-/// The demand on a response; none if the report does not have it. The checks of data look at files, which no response shows, and a
+/// The demand on a response; none if the report does not have it, or if files are wrong, which no response shows. A
 /// response without fields is the same on a right driver.
 fn of_response(fault: &Fault<'_>, accused: &Call) -> Option<Verdict> {
     let has_fields = response_of(accused.rpc).is_some_and(|response| response.fields().next().is_some());
-    if fault.check.starts_with("data/") || accused.response.is_null() || !has_fields {
+    if fault.is_of_data || accused.response.is_null() || !has_fields {
         return None;
     }
     let read = |text: &str| serde_json::from_str::<Value>(text).ok();
@@ -534,12 +543,18 @@ fn remarks(check: &CheckEntry, steps: &[Step], known: &BTreeSet<String>, polls: 
     }
     let missing: BTreeSet<&str> =
         calls(steps).flat_map(|call| named_ids(&call.request)).filter(|id| !known.contains(*id)).collect();
-    if !missing.is_empty() && check.calls.is_empty() {
+    // The calls of such a check are examples from others.
+    if !missing.is_empty() && (check.calls.is_empty() || check.id.starts_with("every-reply/")) {
         let missing: Vec<&str> = missing.into_iter().collect();
         lines.push(format!(
             "These ids were made by another check, or name nothing; replace them if they should exist: {}",
             missing.join(", ")
         ));
+    }
+    let is_in_texts =
+        |id: &String| check.expected.contains(id.as_str()) || check.actual.contains(id.as_str());
+    if known.iter().any(is_in_texts) {
+        lines.push("The ids above are those of the run that failed; this script gets new ones.".to_owned());
     }
     if made(check).any(|(call, _)| call.worker != 0) {
         lines.push(AT_THE_SAME_TIME.to_owned());
