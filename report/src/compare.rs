@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use csi_harness::results::outcome::OutcomeKind;
+use csi_harness::results::outcome::{self, OutcomeKind};
 use serde::{Serialize, Serializer};
 
 use crate::entry::{CheckEntry, RpcEntry};
@@ -46,6 +46,8 @@ pub struct Comparison {
     pub gone: Vec<Entry>,
     /// Checks that judged, and that the later run was not asked for.
     pub not_asked: usize,
+    /// Checks that judged, and that the later run did not come to, because it was interrupted or ended after a failure.
+    pub not_run: usize,
     /// Checks whose failure did not come again when it was repeated, and that only warn.
     pub flaky: Vec<Entry>,
     /// Checks that warn and did not.
@@ -205,6 +207,12 @@ impl Comparison {
             }
             Some(kind) if kind.passes() && was.is_some_and(fails) => &mut self.fixed,
             Some(OutcomeKind::Broken) if judged => &mut self.newly_not_judged,
+            Some(OutcomeKind::Skipped)
+                if judged && new.is_some_and(|new| outcome::is_of_early_end(&new.message)) =>
+            {
+                self.not_run += 1;
+                return;
+            }
             Some(OutcomeKind::Skipped) if judged => &mut self.newly_skipped,
             Some(OutcomeKind::Warned) if was != Some(OutcomeKind::Warned) => &mut self.newly_warned,
             None if judged => &mut self.gone,
@@ -338,18 +346,21 @@ impl Comparison {
             self.verdict(),
             self.slower.len()
         )?;
-        if self.not_asked > 0 {
-            writeln!(text, "{}", self.not_asked_text())?;
-        }
+        self.left_out().try_for_each(|line| writeln!(text, "{line}"))?;
         match tried_less {
             0 => Ok(()),
             more => writeln!(text, "{} not shown to be fixed: fewer tries than before", count(more, "check")),
         }
     }
 
-    fn not_asked_text(&self) -> String {
-        let were = if self.not_asked == 1 { "was" } else { "were" };
-        format!("{} of the old run {were} not asked for in the new one", count(self.not_asked, "check"))
+    /// Lines about the checks of the old run that are not compared.
+    fn left_out(&self) -> impl Iterator<Item = String> {
+        let line = |number: usize, why: &str| {
+            let were = if number == 1 { "was" } else { "were" };
+            (number > 0).then(|| format!("{} of the old run {were} {why}", count(number, "check")))
+        };
+        let not_asked = line(self.not_asked, "not asked for in the new one");
+        not_asked.into_iter().chain(line(self.not_run, "not run in the new one, which ended early"))
     }
 
     /// The comparison for the summary of a CI step.
@@ -371,9 +382,7 @@ impl Comparison {
             .iter()
             .try_for_each(|(kind, entries)| writeln!(text, "| {kind} | {} |", entries.len()))?;
         writeln!(text, "| slower RPCs | {slower} |\n")?;
-        if self.not_asked > 0 {
-            writeln!(text, "{}.\n", self.not_asked_text())?;
-        }
+        self.left_out().try_for_each(|line| writeln!(text, "{line}.\n"))?;
         for (kind, entries) in self.lists().iter().filter(|(_, entries)| !entries.is_empty()) {
             writeln!(text, "<details><summary>{kind}: {}</summary>\n", entries.len())?;
             for entry in entries.iter().take(ENTRIES_MAX) {
@@ -492,6 +501,18 @@ mod tests {
         );
         new.selection.suites = vec!["data".to_owned()];
         assert_eq!(compare(&old, &new, None).not_asked, 1);
+    }
+
+    #[test]
+    fn checks_that_a_run_did_not_come_to_are_not_newly_skipped() {
+        let old = report("a", &[("failed", "failed"), ("late", "passed"), ("later", "passed")], 1);
+        let mut new = report("a", &[("failed", "failed"), ("late", "skipped"), ("later", "skipped")], 1);
+        new.checks[1].message = "the run ended before it: a failure (--fail-fast, or --maxfail 1)".to_owned();
+        new.checks[2].message = "interrupted".to_owned();
+        let found = compare(&old, &new, None);
+        assert_eq!((found.newly_skipped.len(), found.not_run, found.is_worse), (0, 2, false), "{found:?}");
+        let line = "2 checks of the old run were not run in the new one, which ended early";
+        assert!(found.text().contains(line) && found.markdown().contains(line), "{}", found.text());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use csi_harness::protocol::version::{Judged, Version};
 use csi_harness::resources::cleanup::LeftBehind;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report;
-use csi_harness::results::outcome::{CheckReport, Crash, Halt, Leak, OutcomeKind, Summary};
+use csi_harness::results::outcome::{CheckReport, Crash, Halt, Leak, OutcomeKind, Summary, is_of_early_end};
 use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas::{Area, Areas, Verdict};
@@ -647,6 +647,9 @@ fn write_skipped(
         some.max_by_key(|(_, times)| **times)
     };
     let Some((why, times)) = commonest(true).or_else(|| commonest(false)) else { return Ok(()) };
+    if is_of_early_end(why) {
+        return Ok(());
+    }
     let of_flags = if why.contains("--") { " that a flag can change" } else { "" };
     let checks = summary.checks();
     if summary.counts.skipped * 2 <= checks || summary.halt != Halt::None {

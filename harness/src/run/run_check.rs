@@ -19,7 +19,7 @@ use crate::lifecycle::cx::Cx;
 use crate::lifecycle::ledger::UNDOING;
 use crate::resources::machine;
 use crate::results::fault;
-use crate::results::outcome::{CheckReport, Halt, Outcome};
+use crate::results::outcome::{self, CheckReport, Halt, Outcome};
 use crate::spec::need::Need;
 use crate::spec::verdict::{CheckResult, Stop};
 use crate::verdict::precondition::Preconditions;
@@ -129,7 +129,7 @@ async fn run_and_undo(
         (None, Some(reason)) => Err(Stop::Skip(reason)),
         (None, None) => tokio::select! {
             ended = judged(&planned, &cx, check_limit, &rules) => ended,
-            () = raised(&mut stop) => Err(Stop::skip("interrupted")),
+            () = raised(&mut stop) => Err(Stop::skip(outcome::INTERRUPTED)),
         },
     };
     let on_purpose = target.driver().map(Driver::ends) != ends;

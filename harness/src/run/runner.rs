@@ -24,7 +24,7 @@ use crate::client::record::Silence;
 use crate::client::stages::Stage;
 use crate::client::target::Target;
 use crate::results::events::{Event, Reporter};
-use crate::results::outcome::{CheckReport, Halt, Outcome, Summary};
+use crate::results::outcome::{self, CheckReport, Halt, Outcome, Summary};
 use crate::run::inventory::{Inventory, Surroundings};
 pub use crate::run::run_check::RepeatCommand;
 use crate::run::run_check::{Done, Rules, unmet};
@@ -410,12 +410,13 @@ impl<'a> Runner<'a> {
             let why = self.gone.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
             Outcome::Broken(format!("the driver {is_dead}{why}"))
         } else if *self.stop.borrow() != Halt::None {
-            Outcome::Skipped("interrupted".to_owned())
+            Outcome::Skipped(outcome::INTERRUPTED.to_owned())
         } else {
-            Outcome::Skipped(match self.options.failures_max {
-                Some(most) if most > 1 => format!("{most} failures came before (--maxfail)"),
-                _ => "another check failed before (--fail-fast)".to_owned(),
-            })
+            let failures = match self.options.failures_max {
+                Some(most) if most > 1 => format!("{most} failures (--maxfail)"),
+                _ => "a failure (--fail-fast, or --maxfail 1)".to_owned(),
+            };
+            Outcome::Skipped(format!("{}{failures}", outcome::ENDED_EARLY))
         };
         CheckReport::without_calls(planned, outcome, &self.rules)
     }
