@@ -80,7 +80,11 @@ pub(crate) fn refuse_other_name(target: &Target, expected: &str) -> Result<(), E
     if actual == expected {
         return Ok(());
     }
-    let (expected, actual) = (expected.to_owned(), actual.clone());
+    let expected = expected.to_owned();
+    let actual = match actual.as_str() {
+        "" => "has no name, since GetPluginInfo failed or returned none".to_owned(),
+        name => format!("is {name:?}"),
+    };
     Err(Error::OtherDriver { expected, actual, place: target.place().to_string() })
 }
 

@@ -143,7 +143,11 @@ fn measure(registry: &Registry, proven: &BTreeSet<&str>, wanted: &Wanted) -> Cov
     for rule in on_drivers().filter(|rule| wanted.has(rule)) {
         let checks: Vec<_> = checks_of(rule, registry).map(str::to_owned).collect();
         let state = state(rule, !checks.is_empty(), proven);
-        totals.count(rule, state);
+        // Without a version the totals are those of released ones.
+        let is_released = [Version::V1_12, Version::V1_13].iter().any(|version| rule.versions.has(*version));
+        if wanted.version.is_some() || is_released {
+            totals.count(rule, state);
+        }
         requirements.push(Row {
             id: rule.id,
             level: rule.level.to_string(),
@@ -304,8 +308,8 @@ fn share(out: &mut impl Write, level: &str, share: &LevelCounts) -> io::Result<(
     let percent = covered * 100 / (*rows).max(1);
     writeln!(
         out,
-        "{rows:>5} {level}: {covered} covered ({percent} %), {checked} by checks, of which {only_warned} warn only, and \
-         {said_again} by rows that ask for the same; {} not, for the reasons above",
+        "{rows:>5} {level}: {covered} covered ({percent} %): {checked} have checks, {only_warned} of which only warn, and \
+         {said_again} repeat another requirement; {} have none, for the reasons above",
         rows - covered
     )
 }

@@ -91,7 +91,7 @@ pub(crate) enum Error {
     #[error("--driver-definition {}: {source}", path.display())]
     DefinedInCluster { path: PathBuf, source: DefinedError },
     #[error(
-        "--driver-definition: DriverInfo.Name is {expected:?}, but the driver at {place} is {actual:?}; in a cluster every claim \
+        "--driver-definition: DriverInfo.Name is {expected:?}, but the driver at {place} {actual}; in a cluster every claim \
          would stay Pending. Correct the name, or name the socket of the right driver with --endpoint"
     )]
     OtherDriver { expected: String, actual: String, place: String },

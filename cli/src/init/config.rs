@@ -139,7 +139,7 @@ fn hint(text: &mut String, why: &str, line: &str) {
 /// Most drivers are made for Kubernetes.
 fn profile(text: &mut String, set: &mut Map<String, Value>) {
     let proposed = set.remove("profile").unwrap_or_else(|| Profile::Kubernetes.name().into());
-    let why = "What makes a run fail: csi, the specification alone; kubernetes, also what kubelet and the sidecars rely on; strict.";
+    let why = "What makes a run fail: csi, the specification and csi-sanity's own rules; kubernetes, also what kubelet and the sidecars rely on; strict.";
     let _ = write!(text, "\n# {why}\nprofile: {proposed}\n");
 }
 
