@@ -261,10 +261,18 @@ impl CaseRunner<'_> {
         if shrunk.await?.is_some() {
             return Ok(());
         }
-        let seen: Vec<Growth> = match self.closes_idle_connections(seen).await? {
-            true => seen.iter().filter(|growth| !is_of_connections(growth)).copied().collect(),
-            false => seen.to_vec(),
-        };
+        let mut seen = seen.to_vec();
+        if self.closes_idle_connections(&seen).await? {
+            // An allocator may keep the memory of connections that are closed.
+            seen.retain(|growth| !is_of_connections(growth) && growth.resource != Resource::Memory);
+            // Another check may have waited for the connections of its own, while those of this one are still open, each with a thread.
+            let now = self.sample().await?.usage;
+            if seen.iter().any(|growth| stays(growth, &now)) {
+                self.cx.wait(Settles::ProcessShrunk, KEEP_ALIVE, KEEP_ALIVE).await;
+            }
+            let now = self.sample().await?.usage;
+            seen.retain(|growth| stays(growth, &now));
+        }
         if seen.is_empty() {
             return Ok(());
         }
