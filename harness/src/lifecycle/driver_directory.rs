@@ -63,6 +63,7 @@ async fn find(cx: &Cx) -> CheckResult<Option<PathBuf>> {
         None => behind_a_volume(cx).await.unwrap_or_default(),
         Some(_) => BTreeSet::new(),
     };
+    let of_processes = candidates.clone();
     candidates.extend(of_volumes.iter().cloned());
     let nodes = cx.target().nodes().iter().map(|node| node.paths());
     let of_tests: Vec<&Path> = nodes.flat_map(Paths::roots).collect();
@@ -92,8 +93,11 @@ async fn find(cx: &Cx) -> CheckResult<Option<PathBuf>> {
             candidate.new_files();
         }
     }
-    // The directory above several of the driver's own has the files of all of them.
-    let most = seen.into_iter().max_by_key(|one| (one.gained, one.directory.as_os_str().len()));
+    // The directory above several of the driver's own has the files of all of them. Of directories with the same files, the one that the
+    // process names or has open also has what is not behind a volume.
+    let most = seen.into_iter().max_by_key(|one| {
+        (one.gained, of_processes.contains(&one.directory), one.directory.as_os_str().len())
+    });
     Ok(most.map(|one| one.directory))
 }
 
