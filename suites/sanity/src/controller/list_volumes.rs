@@ -306,7 +306,7 @@ check! {
             let page = page(cx, 1, &token).setup("a page").await?;
             token = page.next_token;
             if token.is_empty() {
-                return Err(Stop::skip("no page with a token ends with a volume that the check may delete"));
+                return Err(Stop::skip("the last volume of each page belongs to somebody else, so it is not deleted"));
             }
             if let Some(last) = page.entries.last().map(volume_id).filter(|id| volumes.contains_key(*id)) {
                 cx.delete_volume(last).setup("a volume deleted between two pages").await?;
@@ -433,7 +433,7 @@ check! {
     SAME_VOLUME {
         id: "controller/list-volumes/same-volume",
         title: "ListVolumes describes a volume as CreateVolume did",
-        spec: [req::MSG_VOLUME_011, req::MSG_VOLUME_008],
+        spec: [req::MSG_VOLUME_011, req::MSG_VOLUME_008, req::MSG_CAPRANGE_005],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-drops-context", "list-volumes-stale-capacity"],
     }
@@ -452,7 +452,15 @@ check! {
             expected: format!("{:?}", contexts.0),
             actual: format!("{:?}", contexts.1)
         );
-        // The map is optional, and the size may be unknown: these two only warn.
+        let required = cx.volume_size_bytes();
+        ensure!(
+            listed.capacity_bytes == 0 || listed.capacity_bytes >= required,
+            "ListVolumes reports less than the required_bytes with which the volume was made";
+            of: &req::MSG_CAPRANGE_005,
+            expected: format!("capacity_bytes of at least {}, or 0 for unknown", sized(required).of_field()),
+            actual: sized(listed.capacity_bytes).of_field()
+        );
+        // The map is optional, and the list may have the size to which the back end rounds: these two only warn.
         let remarks = [
             ("volume_context is left out of ListVolumes", format!("{contexts:?}"), contexts.0 == contexts.1),
             (
