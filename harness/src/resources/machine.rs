@@ -30,8 +30,10 @@ fn lacks_right_of(answer: &str, capabilities: u64) -> Option<&'static str> {
     let answer = answer.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| answer.contains(word));
     // Many drivers answer with the command and its exit status, and leave out what it printed.
-    let gives_no_reason =
-        answer.contains("resize2fs") && answer.contains("exit status 1") && !answer.contains("resize2fs:");
+    let gives_no_reason = has(&GROWS)
+        && answer.contains("exit status 1")
+        && !answer.contains("resize2fs:")
+        && !answer.contains("xfs");
     let is_meant = answer.contains("cap_sys_resource") || has(&GROWS) && has(&DENIED) || gives_no_reason;
     if is_meant { grows_no_ext4(capabilities) } else { None }
 }
