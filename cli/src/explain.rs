@@ -180,7 +180,7 @@ pub(crate) fn course(runs: Runs) -> &'static str {
 
 fn access(access: Variants) -> &'static str {
     match access {
-        Variants::First => "for the first of --access-type",
+        Variants::First => "with the first access type only",
         Variants::Each => "for each --access-type",
     }
 }

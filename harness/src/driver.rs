@@ -339,7 +339,7 @@ impl Driver {
     /// As for [`Driver::start`] and [`Driver::stop`].
     pub async fn start_twice(&self, wait: Duration, grace: Duration) -> Result<Option<Left>, DriverError> {
         let _turn = self.0.turn.lock().await;
-        self.note("the driver is started once more, beside itself");
+        self.note("a second driver is started beside the first one");
         self.0.ends.fetch_add(1, Ordering::SeqCst);
         self.0.starts.lock().end();
         match &self.0.host {

@@ -74,7 +74,7 @@ impl Judge {
         if let Some(violation) = evidence.still_mounted.take() {
             match reported_by(faults, &label, &violation, evidence) {
                 Some(other) if other == label => {
-                    let why = "which the failure of this check may explain";
+                    let why = "possibly a consequence of this failure";
                     evidence.notes.push(format!("{}, {why}", violation.message));
                 }
                 Some(other) => evidence.notes.push(format!("{}, which {other} reports", violation.message)),

@@ -12,7 +12,7 @@ use tonic::Code;
 
 use super::names::{Id, Node, Slot, Stamp};
 
-/// The end of a call.
+/// The outcome of a call, as the model sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer<S> {
     /// The driver did it, and said so.

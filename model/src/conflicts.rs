@@ -38,7 +38,7 @@ pub(super) fn published(node: Node) -> u64 {
     attached(node) << (2 * NODES)
 }
 
-/// Whatever a node has.
+/// Everything that a node has.
 pub(super) fn on(node: Node) -> u64 {
     attached(node) | staged(node) | published(node)
 }

@@ -406,7 +406,7 @@ impl<O: Object> StateSet<O> {
                         Ok((next, also_odd)) if slot == last => {
                             end(&mut orders.ends, &mut ended, next, odd.clone().or(also_odd));
                         }
-                        // Whatever only looks has looked already.
+                        // A call that only looks has looked already.
                         Ok((next, _)) if next.state == configuration.state && self.only_looks(slot) => {}
                         Ok((next, also_odd)) => queue.push_back((next, odd.clone().or(also_odd))),
                         Err(breach) if self.is_known(slot, &breach) => {

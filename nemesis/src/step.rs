@@ -103,7 +103,7 @@ impl Step {
         }
     }
 
-    /// True if it makes the same call as a step before it, with nothing else to lose.
+    /// True if the step repeats an earlier call, and can lose nothing that the earlier one cannot lose.
     pub fn is_repetition(self) -> bool {
         matches!(self, Step::UnpublishAgain | Step::UnstageAgain)
     }

@@ -179,7 +179,7 @@ fn rejected_deletions_are_listed_and_repeated_later() {
         assert!(said.stdout.contains(", made by controller/delete-volume/works: "), "{}", said.stdout);
     }
     let said = place.cleanup(&endpoint, 1);
-    let stays = "CreateVolume, made again to learn the id, answered ALREADY_EXISTS";
+    let stays = "CreateVolume, repeated to learn the id, answered ALREADY_EXISTS";
     assert!(said.stdout.contains("left: volume named \"") && said.stdout.contains(stays), "{}", said.stdout);
     assert_ne!(driver.volumes(), Vec::<String>::new(), "{}", said.stdout);
     driver = driver.replaced(config());

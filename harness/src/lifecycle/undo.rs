@@ -210,7 +210,7 @@ where
             }
             // An object has the name already. It is this run's, because nothing else makes objects under such names.
             Answer::Refused(refused @ Refused { code: Code::AlreadyExists, .. }) => {
-                let why = format!("{}, made again to learn the id, answered {refused}", Q::RPC);
+                let why = format!("{}, repeated to learn the id, answered {refused}", Q::RPC);
                 return Err(Stays { why, in_doubt: true, obstacle: Obstacle::Other });
             }
             Answer::Refused(refused) => match effect::of(Q::RPC, refused.code) {

@@ -227,7 +227,7 @@ impl Dedup {
             let rule =
                 violation.and_then(|one| failure_report::rule(&report, one)).map_or("", |rule| rule.id);
             let looked = violation.is_some_and(|one| one.fault.is_some());
-            let message = format!("{rule}{}", if looked { ", and nothing else behind it" } else { "" });
+            let message = format!("{rule}{}", if looked { "; nothing else was wrong" } else { "" });
             report.outcome = outcome;
             suppress(&mut report, Accused { label, message, counts_as });
         } else {

@@ -230,7 +230,7 @@ impl Partitioner {
         self.parts.snapshots.entry(name).or_default().push(Part { step, entry });
     }
 
-    /// A source was copied, so it existed; or it was not found. An answer that may only repeat an earlier one proves
+    /// Records what a copy shows of its source: that it existed, or was not found. An answer that may only repeat an earlier one proves
     /// nothing about the source.
     fn look_at_source(
         &mut self,

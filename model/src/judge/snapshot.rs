@@ -257,7 +257,7 @@ fn looked_up(
         (Held::Gone, SnapshotResponse::Seen(_)) => says(
             false,
             &req::CTRL_INTERACT_008,
-            "a deleted snapshot goes on being there",
+            "a deleted snapshot is still there",
             "nothing of it once the deletion is complete",
             "the snapshot",
         )

@@ -150,7 +150,7 @@ fn said_of_nothing(call: &VolumeCall, response: &VolumeResponse) -> Finding {
     says(
         !matches!(response, VolumeResponse::Seen(..)),
         &req::CTRL_DELETEVOL_002,
-        "a deleted volume goes on being there",
+        "a deleted volume is still there",
         "nothing of it once the deletion is complete",
         "the volume",
     )

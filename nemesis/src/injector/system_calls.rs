@@ -126,7 +126,7 @@ impl Injector for SystemCalls<'_> {
         let mut calls = self.0.of(fault.step).iter().filter(|call| call.name == name);
         let call = calls.nth((nth as usize).saturating_sub(1));
         let path = call.map_or_else(String::new, |call| {
-            format!(", of {} in a life without faults", call.path.display())
+            format!(", which is of {} in a life without faults", call.path.display())
         });
         match fault.way.as_str() {
             LATE => format!("{name} {nth} takes {} ms longer{path}", LATE_BY.as_millis()),

@@ -161,7 +161,7 @@ check! {
         };
         Point { cx, path: &path, name: "target" }.is_free(&undone, &req::NODE_UNPUBLISH_002)?;
         used.end().await?;
-        // A pre-provisioned volume may be an inline one, which goes with its publication.
+        // A pre-provisioned volume may be an inline one, which is deleted when it is unpublished.
         if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
             return Ok(());
         }

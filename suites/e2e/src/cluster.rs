@@ -346,7 +346,7 @@ pub struct Event {
 impl Event {
     /// Returns the event that explains best why an object is not as expected, from its events in the order of time:
     /// the last warning, or without one, the last event, which may name what it waits for.
-    pub fn most_telling(events: &[Event]) -> Option<&Event> {
+    pub fn most_explaining(events: &[Event]) -> Option<&Event> {
         events.iter().rfind(|event| event.is_warning && !event.holds_nothing_back()).or(events.last())
     }
 

@@ -17,9 +17,9 @@ const NAMED_MAX: usize = 4;
 /// Places where a driver puts its mounts and files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
-    /// Whatever is mounted below these is its.
+    /// Mounts below these directories are the driver's.
     mounts: BTreeSet<PathBuf>,
-    /// Loop devices on files below these are its.
+    /// Loop devices on files below these directories are the driver's.
     images: BTreeSet<PathBuf>,
     /// New entries of these belong to the driver.
     directories: BTreeSet<PathBuf>,

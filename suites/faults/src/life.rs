@@ -324,7 +324,7 @@ impl Life {
             })?;
             self.is_written = true;
             self.first_bytes = self.size_bytes().await;
-            self.happened("a workload writes to the volume, and waits until that is durable");
+            self.happened("a workload writes a file to the volume, and syncs it");
             return Ok(());
         }
         if !self.is_written {

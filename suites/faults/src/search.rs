@@ -80,7 +80,7 @@ pub(crate) struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// # Errors
-    /// Skip if others are wanted; broken if what is wanted cannot be read.
+    /// Skip if `--fault` names only faults of other injectors; broken if it cannot be parsed.
     pub(crate) async fn new(cx: &'a Cx, name: &str) -> CheckResult<Search<'a>> {
         let texts = &cx.config().effort.only_faults;
         let wanted: Vec<Fault> =
@@ -394,7 +394,7 @@ impl Tries<'_, '_> {
         }
     }
 
-    /// Judges a life with one fault.
+    /// Judges a life with one fault, and reports what is new. Returns true if something was wrong.
     async fn judge_one(&mut self, one: &Try, lived: Lived) -> CheckResult<bool> {
         self.tried += 1;
         self.met += usize::from(lived.unmet.is_empty());

@@ -105,7 +105,7 @@ impl FullWaits {
     }
 }
 
-/// The care with which a life is led.
+/// The thoroughness with which a life is checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// The life decides whether a failure is reported, so it looks at everything and waits as long as a driver may take.
@@ -227,7 +227,7 @@ impl Finding {
         let Finding { fault, violation, mut lines, .. } = self;
         let broken = format!("in {}, {}", fault.step.id(), injector.describe(&fault));
         let case = Case::new(cx, &fault, broken.clone(), &violation, &lines);
-        lines.push(format!("broken: {broken} (--fault {fault})"));
+        lines.push(format!("the fault: {broken} (--fault {fault})"));
         if let Some(folder) = &cx.config().effort.regressions {
             lines.push(case.store_in(folder));
         }
@@ -594,7 +594,7 @@ impl<'a> Trial<'a> {
                 "the power is back; no mount is left, and the driver is started"
             }
             FaultEffects { kills: true, .. } => "the driver is started again",
-            _ => "the fault is over",
+            _ => "the fault ends",
         }
     }
 

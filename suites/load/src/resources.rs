@@ -34,16 +34,17 @@ const REQUEST_TIMES: u64 = 8;
 /// A clear growth with life cycles of one kind: several times the amount that may have other reasons.
 const ALONE_AMOUNT: f64 = 32.0;
 const ALONE_BYTES: f64 = (8 << 20) as f64;
-/// The part of a clear growth after which life cycles with which nothing has risen are left. It is several units of the resource.
+/// Life cycles of one kind end early if the resource has not risen after this part of a clear growth, which is several units of it.
 const ALONE_EXPECTED: f64 = 0.09;
-/// Memory that has to come in addition to as much as there was: a collector of garbage lets the heap double.
+/// The growth of memory that is reported, in addition to the memory before the load: a garbage collector lets the heap double.
 const MEMORY_BYTES_MIN: u64 = 8 << 20;
-/// The part of the memory, as one in so much, that has to come during the load before life cycles of one kind alone are tried for it.
+/// Life cycles of one kind alone are tried if memory has grown during the load by this part of its size before: one half.
 const MEMORY_SUSPECTED: u64 = 2;
-/// Memory that comes between two looks at these, if it grows as it did before, and the most life cycles that are made for that.
+/// The growth of memory between two measurements of these life cycles that is expected if it grows as it did before.
 const MEMORY_BYTES_BETWEEN: u64 = 512 << 10;
+/// The largest number of these life cycles.
 const MEMORY_CYCLES_MAX: u64 = 5_000;
-/// The time in which all kinds are tried for memory.
+/// The time limit for trying all kinds of life cycles for memory.
 const MEMORY_MAX: Duration = Duration::from_secs(120);
 
 /// Looks at the driver. The default one has no process to look at.

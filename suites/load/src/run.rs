@@ -88,7 +88,7 @@ fn leave_out(cx: &Cx, workload: &mut Workload) -> CheckResult {
         workload.mix.keys().filter(|cycle| !cycle.is_offered(cx)).map(|cycle| cycle.name()).collect();
     if !lacking.is_empty() {
         cx.note(format!(
-            "the driver has no calls for these life cycles, which are left out: {}",
+            "the driver does not support these life cycles, which are left out: {}",
             lacking.join(", ")
         ));
     }

@@ -96,7 +96,7 @@ pub struct Stage {
 /// The course of a stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Course {
-    /// Life cycles are due at a rate that goes evenly from the one to the other, whether or not those before have ended.
+    /// Life cycles start at a rate that changes linearly from `from` to `to`, whether or not earlier ones have ended.
     Rate {
         /// The length of the stage.
         duration: Duration,

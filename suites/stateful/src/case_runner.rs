@@ -75,7 +75,7 @@ impl<'a> CaseRunner<'a> {
         self.reported.is_random(budget.is_random(done));
         let is_first = self.reported.is_all_right();
         if self.run(items, budget).await? != SequenceOutcome::Passed && is_first {
-            self.cx.note(format!("sequence {} was the first in which something was wrong", done + 1));
+            self.cx.note(format!("the first fault was in sequence {}", done + 1));
         }
         Ok(())
     }

@@ -209,7 +209,7 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
             }
         }
         if is_first && !reported.is_all_right() {
-            cx.note(format!("of the {what}, number {rounds} was the first in which something was wrong"));
+            cx.note(format!("of the {what}, number {rounds} showed the first fault"));
         }
         scope.undo().await?;
     }

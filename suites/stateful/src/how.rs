@@ -42,7 +42,7 @@ impl CallMode {
             CallMode::Once | CallMode::Retried => None,
             CallMode::Disrupted(disrupted) => Some(disrupted.to_string()),
             CallMode::KilledAtChange(nth) => Some(format!(
-                "the driver killed before change {nth} of files or mounts, or else after its answer, and started"
+                "the driver killed before its change {nth} of files or mounts, or after its answer if there are fewer, and started"
             )),
         }
     }

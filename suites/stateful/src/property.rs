@@ -150,7 +150,7 @@ check! {
                 CreateVolumeGroupSnapshot, DeleteVolumeGroupSnapshot,
             ]);
         } else {
-            cx.note("nothing is written into volumes: what is published is no mount that can be reached as root from here");
+            cx.note("nothing is written into volumes, since the tests see no mount at the target path");
         }
         run(cx, &probed, &verbs).await
     }

@@ -91,7 +91,7 @@ impl RandomWorkload {
         Ok(())
     }
 
-    /// Looks at all objects once no caller changes anything.
+    /// Queries all objects and lists once all callers have stopped.
     ///
     /// # Errors
     /// Broken if a path cannot be made.

@@ -179,7 +179,7 @@ impl Reported {
                 false => &breach.message,
             };
             self.cx.note(format!(
-                "went on {} after this fault: {what} ({})",
+                "met again {}, without stopping: {what} ({})",
                 message::times((*times).into()),
                 fault.rule
             ));
@@ -187,7 +187,7 @@ impl Reported {
         if of_others > 0 {
             by_others.dedup();
             let (times, faults) = (message::times(of_others.into()), by_others.join(", "));
-            self.cx.note(format!("went on {times} after faults that other checks report: {faults}"));
+            self.cx.note(format!("met faults that other checks report {times}, without stopping: {faults}"));
         }
         let others = |again: &Again| !again.by_chance && !self.own.contains(&again.breach.fault());
         match self.again.into_values().find(others) {

@@ -97,12 +97,12 @@ check! {
             match round.run(when, &mut reported).await {
                 Ok(away) => longest = longest.max(away),
                 Err(stop) => {
-                    cx.note(format!("of the rounds in which the driver was ended, number {rounds} was the first in which something was wrong"));
+                    cx.note(format!("of the rounds in which the driver was ended, number {rounds} showed the first fault"));
                     return Err(stop);
                 }
             }
             if is_first && !reported.is_all_right() {
-                cx.note(format!("of the rounds in which the driver was ended, number {rounds} was the first in which something was wrong"));
+                cx.note(format!("of the rounds in which the driver was ended, number {rounds} showed the first fault"));
             }
             // Later rounds may show the reason.
             stays = stays.or(scope.undo_best_effort().await);

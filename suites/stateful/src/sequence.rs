@@ -74,7 +74,7 @@ pub struct Pace {
 /// A step of a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlannedStep {
-    /// Whatever call comes into question now.
+    /// Any call of this kind that is possible in the present state.
     Op(Op),
     /// A certain call.
     Step(Step),

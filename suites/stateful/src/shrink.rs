@@ -187,7 +187,7 @@ impl<'a> Shrinker<'a> {
     }
 }
 
-/// The numbers of ids, which count those that were given under a name.
+/// Renumbers the ids of a sequence after calls were dropped: `now` has the new id for each old one.
 #[derive(Debug, Default)]
 struct Numbers {
     now: BTreeMap<Id, Id>,

@@ -97,7 +97,7 @@ impl Tree {
         }
     }
 
-    /// The number of what is behind a name.
+    /// Returns the node number of the entry `name` in `parent`.
     pub(super) fn look(&mut self, parent: Node, name: &OsStr) -> io::Result<Node> {
         let entry = Entry { parent, name: name.to_owned() };
         let found = fs::symlink_metadata(self.path_of(&entry)?)?;

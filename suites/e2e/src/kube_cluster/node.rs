@@ -208,7 +208,7 @@ impl KubeCluster {
                 PodPhase::Pending if Instant::now() < until => changed.await,
                 phase => {
                     let events = events::of(self.server(), self.namespace(), name).await?;
-                    let event = Event::most_telling(&events);
+                    let event = Event::most_explaining(&events);
                     let event = event.map(|event| format!("{}: {}", event.reason, event.message));
                     let why = pod.waiting.or(event).unwrap_or_default();
                     let problem =

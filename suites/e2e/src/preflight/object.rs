@@ -118,8 +118,8 @@ fn advertised(definition: &DriverDefinition, object: &CsiDriver, facts: &Facts) 
         (true, true) | (false, false) => {}
     }
     // If the definition promises it as well, it is reported once.
-    let is_told = definition.can(Promise::Capacity);
-    if object.storage_capacity && !is_told && !plugin.capabilities.contains(&Capability::GetCapacity) {
+    let is_promised = definition.can(Promise::Capacity);
+    if object.storage_capacity && !is_promised && !plugin.capabilities.contains(&Capability::GetCapacity) {
         findings.push(Finding::error(
             "pods that wait for room are never scheduled",
             "the CSIDriver has storageCapacity: true, the driver does not advertise GET_CAPACITY",

@@ -45,7 +45,7 @@ impl Scene {
                 (None, _) if claim.attributes_class.as_deref() == Some(&class.name) => Seen::There(()),
                 (_, Some(why)) => Seen::Never(why.clone()),
                 (_, None) => {
-                    let event = self.telling_event(&claim.spec.name).await?;
+                    let event = self.explaining_event(&claim.spec.name).await?;
                     let class = claim.attributes_class.as_deref().unwrap_or("no class");
                     Seen::NotYet(format!("it has {class}, {:?}{event}", claim.conditions))
                 }

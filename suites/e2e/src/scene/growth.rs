@@ -72,7 +72,7 @@ impl Scene {
             (_, Some(why)) => Seen::Never(why.clone()),
             (left, None) => {
                 let state = left.map(|left| format!(", {left}")).unwrap_or_default();
-                let event = self.telling_event(&claim.spec.name).await?;
+                let event = self.explaining_event(&claim.spec.name).await?;
                 let hint = if event.contains(NODE_IS_NEXT) { LEFT_TO_NODE } else { "" };
                 let (has, wanted) = (sized(has_bytes).short(), sized(wanted_bytes));
                 Seen::NotYet(format!("{has} of {wanted}{state}{event}{hint}"))

@@ -151,7 +151,7 @@ impl Scene {
     }
 
     async fn not_yet<T>(&self, pod: &Pod) -> Done<Seen<T>> {
-        let event = self.telling_event(&pod.spec.name).await?;
+        let event = self.explaining_event(&pod.spec.name).await?;
         Ok(match (&pod.given_up, &pod.waiting) {
             (Some(why), _) => Seen::Never(why.clone()),
             (None, Some(why)) => Seen::NotYet(format!("{why}{event}")),
@@ -178,7 +178,7 @@ impl Scene {
             Ok(match self.cluster().pod(name).await? {
                 None => Seen::There(()),
                 Some(Pod { given_up: Some(why), .. }) => Seen::Never(why),
-                Some(_) => Seen::NotYet(format!("it still exists{}", self.telling_event(name).await?)),
+                Some(_) => Seen::NotYet(format!("it still exists{}", self.explaining_event(name).await?)),
             })
         })
         .await

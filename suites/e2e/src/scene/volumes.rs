@@ -160,7 +160,7 @@ impl Scene {
                     (_, Some(why)) => Seen::Never(why.clone()),
                     (phase, None) => Seen::NotYet(format!(
                         "it is {phase:?}{}",
-                        self.telling_event(&claim.spec.name).await?
+                        self.explaining_event(&claim.spec.name).await?
                     )),
                 })
             });
@@ -200,7 +200,7 @@ impl Scene {
         self.until(&format!("claim {name} is gone"), limit, || async {
             Ok(match self.cluster().claim(name).await? {
                 None => Seen::There(()),
-                Some(_) => Seen::NotYet(format!("it still exists{}", self.telling_event(name).await?)),
+                Some(_) => Seen::NotYet(format!("it still exists{}", self.explaining_event(name).await?)),
             })
         })
         .await
@@ -214,7 +214,7 @@ impl Scene {
                 Some(volume) if volume.reclaim == ReclaimPolicy::Retain => Seen::There(()),
                 Some(PersistentVolume { given_up: Some(why), .. }) => Seen::Never(why),
                 Some(volume) => {
-                    Seen::NotYet(format!("it is {:?}{}", volume.phase, self.telling_event(name).await?))
+                    Seen::NotYet(format!("it is {:?}{}", volume.phase, self.explaining_event(name).await?))
                 }
             })
         })
@@ -226,17 +226,17 @@ impl Scene {
         self.until(&format!("PersistentVolume {volume} is detached"), limit, || async {
             Ok(match self.cluster().is_attached(volume).await? {
                 false => Seen::There(()),
-                true => Seen::NotYet(format!("it is still attached{}", self.telling_event(volume).await?)),
+                true => Seen::NotYet(format!("it is still attached{}", self.explaining_event(volume).await?)),
             })
         })
         .await
     }
 
-    /// Returns `; REASON: MESSAGE` of the most telling event, or nothing.
-    pub(crate) async fn telling_event(&self, object: &str) -> Done<String> {
+    /// Returns `; REASON: MESSAGE` of the event that explains most, or nothing.
+    pub(crate) async fn explaining_event(&self, object: &str) -> Done<String> {
         let events = self.cluster().events(object).await?;
-        let telling = Event::most_telling(&events);
-        Ok(telling.map(|event| format!("; {}: {}", event.reason, event.message)).unwrap_or_default())
+        let event = Event::most_explaining(&events);
+        Ok(event.map(|event| format!("; {}: {}", event.reason, event.message)).unwrap_or_default())
     }
 
     /// Upstream's check of dynamic provisioning: a claim gets a matching volume, and the volume is deleted with it.

@@ -76,7 +76,7 @@ test! {
                 PodPhase::Failed => Seen::There(true),
                 PodPhase::Running | PodPhase::Succeeded => Seen::There(false),
                 PodPhase::Pending if pod.given_up.is_some() => Seen::Never(why),
-                PodPhase::Pending => Seen::NotYet(format!("{why}{}", scene.telling_event(&spec.name).await?)),
+                PodPhase::Pending => Seen::NotYet(format!("{why}{}", scene.explaining_event(&spec.name).await?)),
             })
         });
         let rejected = rejected.await?;

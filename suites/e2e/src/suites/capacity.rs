@@ -32,7 +32,7 @@ test! {
         let capacities = scene.until("the capacity of a class is published", PUBLISHED, || async {
             let found = scene.cluster().capacities(&class.name).await?;
             Ok(match found.is_empty() {
-                true => Seen::NotYet(format!("there is none{}", scene.telling_event(&class.name).await?)),
+                true => Seen::NotYet(format!("there is none{}", scene.explaining_event(&class.name).await?)),
                 false => Seen::There(found),
             })
         })

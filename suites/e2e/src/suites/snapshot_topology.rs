@@ -174,7 +174,7 @@ impl Source {
     }
 }
 
-/// Returns whether one of the topologies may be within one of the others; none means everywhere.
+/// Returns true if a topology of `ones` overlaps one of `others`. An empty list means everywhere.
 fn meet(ones: &[Pairs], others: &[Pairs]) -> bool {
     let touch = |one: &Pairs, other: &Pairs| is_in(one, other) || is_in(other, one);
     ones.is_empty()

@@ -70,8 +70,7 @@ struct Change {
     fs_type: &'static str,
 }
 
-/// Returns the entries of volume_context that are not meant for options: those of the volume, and some that drivers
-/// know.
+/// Returns entries of volume_context that are not meant for mount options: the volume's own, and some that drivers know.
 fn entries(context: &Pairs) -> Vec<(&str, &str)> {
     let own = context.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let is_for_options =

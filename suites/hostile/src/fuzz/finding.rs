@@ -6,7 +6,7 @@ use csi_proto::{Rpc, code_name};
 use serde_json::Value;
 
 use super::input::Input;
-use super::stage::{Trouble, tells_secret};
+use super::stage::{Trouble, shows_secret};
 use crate::rules::{
     HOSTILE_CODE_001, HOSTILE_COMMAND_001, HOSTILE_EFFECT_001, HOSTILE_PATH_001, HOSTILE_TIME_001,
 };
@@ -57,7 +57,7 @@ impl Symptom {
     /// Judges the answer to a single input. If its bytes were altered, the gRPC library chooses the code.
     pub(crate) fn of_answer(input: &Input, answer: &Answer<Value>) -> Option<Symptom> {
         let rpc = input.rpc;
-        if tells_secret(answer) {
+        if shows_secret(answer) {
             return Some(Symptom {
                 rule: &req::GEN_SECRET_001,
                 message: format!("{rpc} gives back a secret"),

@@ -45,7 +45,7 @@ pub(crate) struct Stage {
 }
 
 /// Limits the differences of one list that are reported.
-const TOLD_MAX: usize = 5;
+const CHANGES_SHOWN_MAX: usize = 5;
 
 /// A damage of the stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -279,7 +279,7 @@ impl Listed {
         both.flat_map(|(before, now)| {
             let gone = before.difference(now).map(|id| format!("{id} is gone"));
             let new = now.difference(before).map(|id| format!("{id} is new"));
-            gone.chain(new).take(TOLD_MAX).collect::<Vec<_>>()
+            gone.chain(new).take(CHANGES_SHOWN_MAX).collect::<Vec<_>>()
         })
         .collect()
     }
@@ -294,7 +294,7 @@ fn if_answered<T>(list: CheckResult<T>) -> CheckResult<Option<T>> {
 }
 
 /// Returns whether an answer contains the secret.
-pub(crate) fn tells_secret(answer: &Answer<Json>) -> bool {
+pub(crate) fn shows_secret(answer: &Answer<Json>) -> bool {
     match answer {
         Answer::Ok(response) => response.to_string().contains(MARKER),
         Answer::Refused(refused) => refused.message.contains(MARKER),

@@ -319,7 +319,7 @@ check! {
         };
         ensure!(
             refused.code == Code::NotFound,
-            "a snapshot of a deleted volume is rejected with another code than that for what does not exist";
+            "a snapshot of a deleted volume is rejected, but not with NOT_FOUND";
             of: &req::CTRL_CREATESNAP_004,
             expected: "NOT_FOUND",
             actual: refused

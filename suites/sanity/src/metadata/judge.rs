@@ -294,8 +294,8 @@ pub(super) async fn offsets_outside_are_refused<Q: Question>(cx: &Cx, question: 
     for (offset, what) in
         [(-1, "with a negative starting_offset"), (beyond, "with starting_offset beyond the end")]
     {
-        let tells_less = "the row for invalid arguments fits as well, but is less precise";
-        let refusal = refused_with(Code::OutOfRange).or_warn(Code::InvalidArgument, tells_less);
+        let is_vague = "the row for invalid arguments fits as well, but is less precise";
+        let refusal = refused_with(Code::OutOfRange).or_warn(Code::InvalidArgument, is_vague);
         let reply = cx.stream_up_to(question.with(offset, 0), 1).await;
         let refused = reply.must_be_refused(what, or_untracked(refusal));
         refused.map_err(|stop| stop.of(Q::RULES.out_of_range))?;

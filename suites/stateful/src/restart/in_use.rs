@@ -137,8 +137,7 @@ impl Volumes<'_> {
     /// Checks the volume after this many mounts were removed.
     async fn after_reboot(&self, taken: usize) -> CheckResult {
         if taken == 0 {
-            self.cx
-                .note("no mount could be taken away, so that the driver was started again and nothing else");
+            self.cx.note("no mount could be removed, so only the driver was started again");
             return self.after_kill().await;
         }
         let rules = match self.stays.again(self.cx).await {

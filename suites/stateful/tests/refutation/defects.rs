@@ -131,7 +131,7 @@ fn blamed_by(check: &Check, outcome: &Outcome) -> Option<String> {
 fn tries_of(said: &[CheckReport]) -> String {
     let number = |note: &String| {
         let mut words = note.split(' ').skip_while(|word| !["sequence", "round"].contains(word));
-        note.contains("was the first in which something was wrong")
+        note.contains("the first fault was in ")
             .then(|| words.nth(1).and_then(|word| word.trim_end_matches(',').parse::<u32>().ok()))
     };
     let tries = said.iter().flat_map(|said| &said.notes).filter_map(number).flatten().min();

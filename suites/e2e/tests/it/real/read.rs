@@ -368,7 +368,7 @@ async fn a_warning_tells_more_than_what_is_waited_for() {
     };
     let telling = async || {
         let events = real.events("claim-0").await.unwrap();
-        Event::most_telling(&events).map(|event| event.reason.clone())
+        Event::most_explaining(&events).map(|event| event.reason.clone())
     };
     assert_eq!(telling().await, None);
     event("a", "Normal", "Provisioning", "2026-11-22T22:53:50Z");

@@ -76,7 +76,7 @@ check! {
                 .into()),
             Err(refused) if effect::says_nothing(refused.code) => {
                 cx.warn(
-                    Violation::new("a missing source is rejected with a code that does not fit")
+                    Violation::new("a missing source is rejected with the wrong code")
                         .of(&req::GROUP_CREATE_004)
                         .expected("a code that fits the error, preferably NOT_FOUND")
                         .actual(refused),
