@@ -55,10 +55,10 @@ pub struct Config {
     pub downgrade: bool,
     /// Command that ends and starts a driver which runs elsewhere; it gets `kill`, `stop` or `start` as its argument.
     pub restart_command: Option<PathBuf>,
-    /// Process of the driver, where the tests cannot find it out: who listens at its socket is another one, or in another place.
+    /// Process of the driver, for tests that cannot find it: another process listens at its socket, or the socket is on another machine.
     pub driver_pid: Option<u32>,
-    /// Directory in which the driver keeps what it knows and has; growth there is reported. A driver that the run has started, that had
-    /// nothing, and that does not start any more with what it keeps there, is started with an empty one, and the old one is kept beside it.
+    /// Directory in which the driver keeps what it knows and has; growth there is reported. If it was empty when the run
+    /// started the driver, and the driver does not start with it any more, the run puts it aside and gives the driver an empty one.
     pub state_dir: Option<PathBuf>,
     /// True if only the tests use the driver and its back end, so that the driver is to blame for objects that stay there. This is assumed
     /// for a driver that the run has started and that had no objects then.
@@ -413,7 +413,7 @@ fn explained(problem: &str, key: Option<&str>) -> String {
     })
 }
 
-/// Why a configuration file cannot be used.
+/// A reason why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.

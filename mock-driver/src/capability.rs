@@ -30,7 +30,6 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// All capabilities.
     pub const ALL: &'static [Capability] = &[
         Capability::Service(ServiceType::ControllerService),
         Capability::Service(ServiceType::VolumeAccessibilityConstraints),

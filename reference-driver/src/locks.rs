@@ -69,7 +69,6 @@ pub struct Guard {
 }
 
 impl Locks {
-    /// Locks the object exclusively.
     pub fn exclusive(&self, key: Key) -> Result<Guard> {
         self.take(self.table(), key)
     }

@@ -74,7 +74,7 @@ impl<D: Sync> Matrix<D> {
         let (id, named) = ((self.id)(defect), self.refuted(defect));
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let (updates, compares) = (is_set("UPDATE"), is_set("MATRIX") || self.is_always_compared);
-        // What judges the whole run needs one.
+        // Checks that judge the whole run need one.
         let needs_all = self
             .suite
             .checks

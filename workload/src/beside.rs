@@ -82,7 +82,7 @@ impl Still {
 pub struct ObservedWorkload {
     cx: Cx,
     workload: Arc<Workload>,
-    /// The last time for which the driver stood still, on the clock of workloads.
+    /// The latest interval in which the driver was stopped, on the clock of workloads.
     still: Arc<Mutex<Still>>,
     /// The file system of the volume, if it is known where the node has it.
     file_system: Option<FileSystem>,

@@ -85,7 +85,7 @@ pub fn now_us() -> u64 {
     process::now_us()
 }
 
-/// Why there is no workload.
+/// A reason why no workload could be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// This program does not call [`run_if_asked`].

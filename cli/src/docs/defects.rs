@@ -63,7 +63,7 @@ fn every_defect_and_quirk_is_in_a_group() {
     assert_eq!(listed(QUIRKS), Quirk::ALL.iter().map(|quirk| quirk.id()).collect::<Vec<_>>());
 }
 
-/// Checks that name a defect as one that refutes them.
+/// Maps each defect to the checks that it refutes.
 pub(super) fn found_by() -> BTreeMap<&'static str, Vec<String>> {
     let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (_, check) in suites::all().checks() {

@@ -71,7 +71,7 @@ fn left_out() -> Vec<(String, String)> {
     out.collect()
 }
 
-/// Why a test is certain to skip without a cluster.
+/// Returns the reason why a test is certain to skip without a cluster.
 fn skipped(
     one: &Instance,
     definition: &DriverDefinition,

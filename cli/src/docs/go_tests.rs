@@ -18,7 +18,7 @@ struct GoTest {
     /// A defect of the mock driver that the Go test fails on.
     #[serde(default)]
     defect: String,
-    /// Why no defect shows it.
+    /// The reason why no defect shows it.
     #[serde(default)]
     none: String,
     /// The difference between the two: the Go test demands more than the specification, or less than the check.

@@ -23,7 +23,6 @@ pub enum Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// Borrows the answer.
     pub fn as_ref(&self) -> Answer<&T> {
         match self {
             Answer::Ok(response) => Answer::Ok(response),

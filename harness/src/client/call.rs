@@ -57,7 +57,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) check: Option<&'a str>,
 }
 
-/// The end of a call.
+/// An answer, and when it arrived.
 pub(crate) struct Ended {
     pub(crate) answer: Answer<Received>,
     /// The moment at which the answer had arrived, or was no longer waited for. The answer is judged after that, which is no time of the driver.

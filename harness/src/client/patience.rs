@@ -71,7 +71,7 @@ pub enum Settles {
     Willing(&'static str),
     /// The driver does the RPC of this name again, which failed while something was broken.
     Healed(&'static str),
-    /// Whatever the driver may still be doing is done, so that what is wrong then is wrong.
+    /// Everything that the driver may still be doing is done, so that anything wrong after that is a fault.
     Everything,
 }
 

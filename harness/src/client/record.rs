@@ -326,7 +326,7 @@ impl CallLog {
         Ticket(number)
     }
 
-    /// Looks at a call that is still kept.
+    /// Calls `look` with the record of a call, if it is still kept.
     pub(crate) fn look_at<T>(
         &self,
         Ticket(number): Ticket,

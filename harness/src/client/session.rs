@@ -488,7 +488,7 @@ impl Session {
     /// Notes that a request is sent now.
     ///
     /// # Errors
-    /// Why it is not.
+    /// The reason why it was not sent.
     async fn sent(&self, service: Service, rpc: Rpc, request: Message) -> Result<Sent, NoAnswer> {
         if let Some(judge) = self.target.deadly(rpc) {
             return Err(NoAnswer::NotSent(format!(

@@ -395,7 +395,7 @@ impl Target {
         Arc::new(Target::unasked(config, info))
     }
 
-    /// Before anything is known but who the driver is.
+    /// A target of which only the identity is known.
     fn unasked(config: Config, info: v1::GetPluginInfoResponse) -> Target {
         Target {
             driver: None,

@@ -25,7 +25,7 @@ impl Profile {
     /// All of them, the mildest first.
     pub const ALL: [Profile; 3] = [Profile::Csi, Profile::Kubernetes, Profile::Strict];
 
-    /// As flags and files have it.
+    /// The name in flags and files.
     pub fn name(self) -> &'static str {
         match self {
             Profile::Csi => "csi",

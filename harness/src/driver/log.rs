@@ -71,7 +71,7 @@ impl DriverLog {
     pub(super) fn last_lines(&self) -> Vec<String> {
         let text = self.end(self.start.load(Ordering::Relaxed), LOOK_BACK_BYTES).unwrap_or_default();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let death = lines.iter().rposition(|line| tells_of_death(line));
+        let death = lines.iter().rposition(|line| is_about_death(line));
         let from = death.unwrap_or(lines.len().saturating_sub(LINES_MAX));
         let mut shown: Vec<String> =
             lines[from..].iter().take(LINES_MAX).map(|line| self.secrets.shown(line)).collect();
@@ -128,7 +128,7 @@ impl Secrets {
     }
 }
 
-fn tells_of_death(line: &str) -> bool {
+fn is_about_death(line: &str) -> bool {
     // Go's usual log marks fatal lines so: F0102 15:04:05
     let logged = line.strip_prefix('F').and_then(|rest| rest.get(..5));
     let is_date = |date: &str| date.ends_with(' ') && date[..4].bytes().all(|byte| byte.is_ascii_digit());

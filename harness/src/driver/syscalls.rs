@@ -351,7 +351,7 @@ fn filter(rows: &[Row]) -> Vec<libc::sock_filter> {
     filter
 }
 
-/// Puts the filter into place, in the process that is to become the command, and hands on what its calls are asked for at.
+/// Installs the filter in the child process before it executes the command, and sends the descriptor of its notifications to `to`.
 fn install(filter: &[libc::sock_filter], to: RawFd) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
@@ -547,7 +547,7 @@ fn path_at(process: u32, address: u64) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Runs a script with its calls looked at: what it printed, and how it ended.
+    /// Runs a script under the supervisor. Returns its output and exit code.
     async fn run(supervisor: &Supervisor, script: &str) -> (String, Option<i32>) {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdout(std::process::Stdio::piped()).process_group(0);

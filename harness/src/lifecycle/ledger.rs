@@ -371,8 +371,8 @@ impl Ledger {
         self.inner.lock().entries.values().map(left_behind).collect()
     }
 
-    /// The youngest resource in a scope that may be there, but for those that could not be undone, and others of its kind, so many at most,
-    /// that can be undone at the same time.
+    /// Returns the newest resource of a scope that may exist and is not in `left`, together with others of its kind that can be undone at the
+    /// same time, at most `at_once` in all.
     fn youngest(&self, scope: Scope, left: &HashSet<String>, at_once: usize) -> Vec<Entry> {
         let inner = self.inner.lock();
         let of_scope = |entry: &&Entry| {
@@ -450,7 +450,7 @@ fn is_within(around: &[Scope], mut scope: Scope, outer: Scope) -> bool {
     true
 }
 
-/// A call under way that undoes a resource, with the latest call that may have made it before.
+/// An undoing call in progress, and the number of the last call that may have made the resource.
 #[derive(Debug)]
 pub(crate) struct Undoing {
     key: String,

@@ -46,7 +46,7 @@ pub(crate) async fn find(cx: &Cx, first_bytes: i64) -> Found {
             }
             Answer::Ok(_) => return Found::Larger(bytes),
             Answer::Refused(Refused { code: Code::OutOfRange, .. }) => {}
-            // Whatever a driver says of a size that no file system fits into, it may mean the size.
+            // No file system fits into this size, so that any rejection may be due to it.
             Answer::Refused(_) if bytes < LARGER_BYTES[0] => {}
             // Some drivers use this code for a size that they do not offer.
             Answer::Refused(refused) if refused.code == Code::InvalidArgument => {

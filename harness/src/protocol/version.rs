@@ -61,7 +61,7 @@ impl Versions {
     /// All of them.
     pub const ALL: Versions = Versions { first: Version::V1_12, last: Version::V1_14Preview };
 
-    /// The versions from one on.
+    /// These versions, starting with `first`.
     #[must_use]
     pub const fn since(self, first: Version) -> Versions {
         Versions { first, ..self }
@@ -104,7 +104,7 @@ pub enum CsiVersion {
     /// The driver is judged as one of 1.12; later features are not tested.
     #[serde(rename = "1.12")]
     V1_12,
-    /// As a driver of 1.13. What that version took away is judged all the same, where the driver goes on offering it.
+    /// The driver is judged as one of 1.13. RPCs and fields that 1.13 removed are judged as well if the driver still offers them.
     #[serde(rename = "1.13")]
     V1_13,
     /// The driver is judged as one of 1.13, and also by what a draft of 1.14 adds.

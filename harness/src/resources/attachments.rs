@@ -48,7 +48,6 @@ impl Attachment {
         }
     }
 
-    /// Describes it for people.
     pub(crate) fn describe(&self) -> String {
         let name = named(self.name());
         match self {

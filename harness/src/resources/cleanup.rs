@@ -18,7 +18,7 @@ pub trait Cleanup: fmt::Debug + Send + Sync {
     /// Removes it, if it still exists.
     ///
     /// # Errors
-    /// Why it is left.
+    /// The reason why it is left.
     async fn remove(&self) -> Result<(), String>;
 }
 

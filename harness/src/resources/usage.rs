@@ -184,7 +184,7 @@ impl Usage {
         *self.amounts.entry(resource).or_default() += amount;
     }
 
-    /// Adds a process; whether it could be looked at.
+    /// Adds a process. Returns false if its files could not be listed.
     fn count(&mut self, one: &Process, is_driver: bool) -> bool {
         self.add(Resource::Zombies, u64::from(one.is_zombie && !is_driver));
         self.add(Resource::Children, u64::from(!one.is_zombie && !is_driver));

@@ -65,7 +65,8 @@ mod tests {
             assert!(reason.ends_with("EPERM; the machine lacks a right"), "{reason}");
             assert_eq!((blamed, warned), (0, 0));
         }
-        let (ended, ..) = judge(Err(Stop::skip("the driver does not do this to a volume in use: EPERM")), &[], &[]);
+        let (ended, ..) =
+            judge(Err(Stop::skip("the driver does not do this to a volume in use: EPERM")), &[], &[]);
         let Err(Stop::Skip(reason)) = ended else { panic!("{ended:?}") };
         assert!(reason.ends_with("EPERM; the machine lacks a right"), "{reason}");
         let (ended, blamed, warned) = judge(Ok(()), &["INTERNAL EPERM", "OK"], &["NOT_FOUND"]);

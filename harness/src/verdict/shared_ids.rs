@@ -45,7 +45,7 @@ pub(super) fn cause(report: &CheckReport, outcome: &Outcome) -> Option<&'static 
     let accused = *of_rule.last().or(calls.last())?;
     let suspects = match &accused.outcome {
         Answer::Refused(refused) if is_about_objects(refused.code) => vec![accused],
-        // If a list lacks something, or a call has changed another object, other calls of the check have used the id.
+        // A rule about several objects may be broken by any call of the check that used the shared id.
         Answer::Ok(_) if refused.is_none() && is_about_several_objects(rule) => calls,
         _ => return None,
     };

@@ -423,7 +423,7 @@ impl Faults {
         Pending { calls: self.calls.clone(), name, begun: Instant::now(), after }
     }
 
-    /// Returns true if a clone stays pending, or a volume with its node.
+    /// Returns true if the clone of this name stays pending, or the volume of this name stays attached to its node.
     pub(crate) fn is_stuck(&self, name: &str) -> bool {
         self.calls.stuck.lock().contains(name)
     }

@@ -17,7 +17,7 @@ pub(crate) struct PathParts {
     pub(super) shared: PathBuf,
     /// The levels of its own, below these.
     pub(super) own: PathBuf,
-    /// The target path below these, which is for the driver to make; nothing for a staging path.
+    /// The last component, below `shared` and `own`, which the driver makes; empty for a staging path.
     pub(super) target: String,
 }
 
