@@ -11,10 +11,10 @@ use sha2::{Digest as _, Sha256};
 use crate::driver_command::driver_command;
 use crate::program::{Said, check, program};
 
-/// What only the driver may be given.
+/// Only the driver may be given this value: no file of the bundle may contain it.
 const SECRET: &str = "hunter2";
 
-/// The files of an archive.
+/// Reads an archive, and returns the texts of its files by their names.
 pub(crate) fn files(archive: &Path) -> BTreeMap<String, String> {
     let mut archive = tar::Archive::new(GzDecoder::new(File::open(archive).unwrap()));
     let read = |entry: std::io::Result<tar::Entry<'_, _>>| {

@@ -13,7 +13,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Files below folders whose names end so.
+/// Finds the files below these folders whose names have one of these ends.
 fn files(folders: &[&str], ends: &[&str]) -> Vec<PathBuf> {
     let mut open: Vec<PathBuf> = folders.iter().map(|folder| Path::new(ROOT).join(folder)).collect();
     let mut files = Vec::new();
@@ -31,7 +31,7 @@ fn files(folders: &[&str], ends: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-/// What is in a file of YAML, by its path below the root, or a whole one.
+/// Reads all documents of a YAML file. Its path is absolute, or relative to the root of the repository.
 pub(crate) fn documents(path: impl AsRef<Path>) -> Vec<Value> {
     let path = Path::new(ROOT).join(path);
     let text = fs::read_to_string(&path).unwrap();
@@ -50,7 +50,7 @@ fn all() -> Vec<PathBuf> {
     all
 }
 
-/// The words in a text that begin so.
+/// Finds the words in a text that start with `begin`.
 fn words<'a>(text: &'a str, begin: &str) -> BTreeSet<&'a str> {
     text.match_indices(begin)
         .map(|(start, _)| {
@@ -60,7 +60,7 @@ fn words<'a>(text: &'a str, begin: &str) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// The settings that the comment of the gate names.
+/// Finds the settings that the comment at the beginning of the gate names.
 fn settings(gate: &str) -> BTreeSet<&str> {
     let named = |line: &&str| line.starts_with("#   CSI_SANITY_") && !line.contains("ci/gate");
     gate.lines().filter(named).flat_map(|line| words(line, "CSI_SANITY_")).collect()
@@ -85,7 +85,7 @@ fn no_file_sets_what_the_gate_does_not_read() {
         &known | &BTreeSet::from(["CSI_SANITY_VERDICT"]),
         "code and comment"
     );
-    // What the gate says, and what ci/install reads.
+    // The gate sets the first variable, and ci/install reads the other two.
     known.extend(["CSI_SANITY_VERDICT", "CSI_SANITY_VERSION", "CSI_SANITY_RELEASES"]);
     let mut others = all();
     others.push(Path::new(ROOT).join("ci/jenkins/Jenkinsfile"));
@@ -113,7 +113,7 @@ fn the_action_passes_inputs_and_outputs_on() {
         );
         assert_eq!(value["value"], format!("${{{{ steps.gate.outputs.{output} }}}}"));
     }
-    // An input is a value, and never a part of a script.
+    // Inputs come from users, so that a script must not contain their text.
     for step in action["runs"]["steps"].as_array().unwrap() {
         assert!(!step["run"].as_str().unwrap_or_default().contains("${{"), "{step}");
     }
@@ -129,10 +129,10 @@ fn the_component_of_gitlab_passes_every_input_on() {
     }
 }
 
-/// The arguments of a Job, which has no rights in its cluster.
+/// Returns the arguments of a Job, and demands that it has no more rights than it needs.
 fn arguments(job: &Value) -> Vec<&str> {
     let pod = &job["spec"]["template"]["spec"];
-    // Only what has rights in the cluster has a token.
+    // A pod has a token only if it has rights in the cluster.
     assert_eq!(pod["automountServiceAccountToken"] == false, pod["serviceAccountName"].is_null());
     let container = &pod["containers"][0];
     assert_eq!(container["securityContext"]["capabilities"]["drop"], serde_json::json!(["ALL"]));
@@ -143,7 +143,7 @@ fn arguments(job: &Value) -> Vec<&str> {
 fn the_job_for_a_cluster_has_real_flags_and_no_rights() {
     let job = yaml("ci/kubernetes/job.yaml");
     let mut arguments = arguments(&job);
-    // Its socket and directories are on another machine.
+    // The socket and the directories that the Job names are not on this machine.
     arguments.retain(|argument| !argument.starts_with("--endpoint") && !argument.contains("-dir="));
     assert!(arguments.len() > 2, "{arguments:?}");
     arguments.push("--dry-run");
@@ -178,7 +178,7 @@ fn shard_jobs_run_all_shards_and_merge_reports() {
     let merge = yaml("ci/kubernetes/merge.yaml");
     let flags = arguments(&merge);
     assert_eq!(flags[..2], ["merge", "/reports"]);
-    // One of its own would be read as one of a shard the next time.
+    // The next merge would read a report of its own as the report of a shard.
     assert!(!flags.iter().any(|flag| flag.contains("=/reports/") && flag.ends_with(".json")), "{flags:?}");
     for job in [job, &merge] {
         let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
@@ -204,7 +204,7 @@ fn the_load_job_has_a_share_for_each_part() {
     let value = |name: &str| flags.iter().find_map(|flag| flag.strip_prefix(name)).unwrap();
     assert_eq!(value("--results=json="), "/results/part-$(JOB_COMPLETION_INDEX).json");
     assert!(Path::new(value("--meeting-dir=")).starts_with("/results"), "all parts see it");
-    // A file that there is not is the last thing that is wrong with these flags.
+    // All other flags are right if the error is about this file, which does not exist.
     let mut flags: Vec<&str> = flags.iter().copied().filter(|flag| !flag.starts_with("--results")).collect();
     flags.push("--results=json=/nowhere/part.json");
     for index in 0..of.parse::<u32>().unwrap() {

@@ -12,7 +12,7 @@ use crate::driver::{Driver, LONG};
 use crate::driver_command::quiet_driver_command;
 use crate::program::{Said, program};
 
-/// The directory for temporary files that runs share, and nobody else.
+/// This is the directory for temporary files of all runs of one test.
 struct Place(TempDir);
 
 impl Place {
@@ -61,7 +61,7 @@ fn kill(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// A driver that takes its time over what is about to be undone.
+/// Starts a driver that takes long for the calls that undo something.
 fn slow() -> Driver {
     let delay = |rpc: &str| (rpc.parse().unwrap(), Delay(Duration::from_millis(200)));
     let delay = ["NodeUnpublishVolume", "DeleteVolume"].map(delay).into();
@@ -149,8 +149,8 @@ fn what_cannot_be_undone_is_named_and_kept() {
     assert!(place.is_empty());
 }
 
-/// A volume that the driver has made and said it had not, and which it then refuses to make again: nobody knows whether it is there until
-/// the driver says its id, whenever it is asked. Another volume it does not delete at first.
+/// The mock driver makes a volume, answers an error, and refuses to make the volume again, so that its id is unknown until the driver lists
+/// it. It also refuses at first to delete another volume.
 #[test]
 fn rejected_deletions_are_listed_and_repeated_later() {
     let (place, state) = (Place::new(), tempfile::tempdir().unwrap());

@@ -15,19 +15,19 @@ use tokio::runtime::Runtime;
 /// Longest body of a request, in bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// It answers until it is dropped.
+/// The API server answers until this value is dropped.
 pub(crate) struct Cluster {
     kubeconfig: NamedTempFile,
     _runtime: Runtime,
 }
 
 impl Cluster {
-    /// Of each resource, the objects; there are none of the others. Every account may do everything.
+    /// Starts a cluster with these objects of each resource, in which every account may do everything.
     pub(crate) fn start(objects: &[(&'static str, Value)]) -> Cluster {
         Cluster::with_pods(objects, "/nowhere")
     }
 
-    /// The same, where the port of every pod leads to a socket, and commands in pods run here.
+    /// Starts a cluster in which the port of every pod leads to this socket, and the commands of pods run on this machine.
     pub(crate) fn with_pods(objects: &[(&'static str, Value)], socket: impl AsRef<Path>) -> Cluster {
         let mut resources: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
         objects.iter().for_each(|(resource, object)| {
@@ -43,7 +43,7 @@ impl Cluster {
                 let (resources, socket) = (resources.clone(), socket.clone());
                 tokio::spawn(async move {
                     let stream = streams::serve(stream, &socket).await?;
-                    // Who hangs up early needs no answer.
+                    // A client that hangs up early needs no answer.
                     serve(stream, &resources).await.ok()
                 });
             }
@@ -64,7 +64,7 @@ impl Cluster {
     }
 }
 
-/// One request, and its answer.
+/// Reads one request and answers it.
 async fn serve(stream: TcpStream, resources: &BTreeMap<&str, Vec<Value>>) -> std::io::Result<()> {
     let mut stream = BufStream::new(stream);
     let mut request = String::new();

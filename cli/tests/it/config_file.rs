@@ -1,4 +1,4 @@
-//! `csi-sanity.yaml` in the working directory, which names the driver where no flag does.
+//! `csi-sanity.yaml` in the working directory names the driver if no flag does.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use crate::program::{Said, program};
 
 const BUILT_IN: &str = "testing the built-in mock driver";
 
-/// A driver with a configuration that names it.
+/// Starts a driver, and writes a configuration file that names it.
 fn with_config(config: Config) -> Driver {
     let driver = Driver::start(config);
     let text = format!("endpoint: {}\naccess-types: [mount]\n", driver.endpoint);

@@ -1,5 +1,5 @@
-//! The action, the component and the Task, carried out as GitHub, GitLab and Tekton do: with values for their inputs, in the
-//! environment that they set.
+//! The tests carry out the action, the component and the Task as GitHub, GitLab and Tekton do: with values for their inputs, in the
+//! environment that these systems set.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::program::Said;
 const DEFECT: &str = "get-plugin-info-name-empty";
 const FEW: &str = "--filter identity/get-plugin-info/ --seed 1";
 
-/// What a user gives, over the defaults of the file.
+/// Returns the values of all inputs: those that a user gives, and otherwise the defaults that the file declares.
 fn inputs(
     declared: impl Iterator<Item = (String, Value)>,
     given: &[(&str, &str)],
@@ -31,7 +31,7 @@ fn inputs(
     inputs
 }
 
-/// The text with every `OPENnameCLOSE` replaced.
+/// Replaces every `OPENnameCLOSE` in the text by the value of that input.
 fn filled_in(text: &str, open: &str, close: &str, inputs: &BTreeMap<String, String>) -> String {
     let fill = |text: String, (name, value): (&String, &String)| {
         text.replace(&format!("{open}{name}{close}"), value)
@@ -39,7 +39,7 @@ fn filled_in(text: &str, open: &str, close: &str, inputs: &BTreeMap<String, Stri
     inputs.iter().fold(text.to_owned(), fill)
 }
 
-/// A directory whose `bin` has csi-sanity and the gate on the PATH, as an image of ours has.
+/// Makes a directory whose `bin` has csi-sanity and the gate, as our image has them on the PATH.
 fn image() -> (TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     let bin = directory.path().join("bin");
@@ -83,7 +83,7 @@ fn the_action_gets_a_release_and_judges_with_it() {
         command.env("GITHUB_ACTION_PATH", concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         command.env("GITHUB_OUTPUT", path("output")).env("GITHUB_STEP_SUMMARY", path("summary"));
         for (name, value) in step["env"].as_object().unwrap() {
-            // The one input with a fallback.
+            // Only one of these expressions has a fallback behind `||`, which the test leaves out.
             let value = value.as_str().unwrap().split(" || ").next().unwrap();
             let value = if value.ends_with("}}") { value.to_owned() } else { format!("{value} }}}}") };
             command.env(name, filled_in(&value, "${{ inputs.", " }}", &inputs));
@@ -134,7 +134,7 @@ fn the_task_of_tekton_judges() {
     let (directory, path) = image();
     let verdict = directory.path().join("verdict");
     let step = &spec["steps"][0];
-    // As the image has it on its PATH.
+    // The image has the gate on its PATH.
     let gate = directory.path().join("bin").join(step["command"][0].as_str().unwrap());
     let mut command = Command::new(gate);
     command.current_dir(directory.path()).env_clear().env("PATH", path);

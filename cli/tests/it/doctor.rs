@@ -1,4 +1,4 @@
-//! What the machine and a driver are said to lack.
+//! `doctor` says what the machine and a driver lack.
 
 use csi_mock_driver::Config;
 use serde_json::Value;

@@ -26,7 +26,7 @@ impl Driver {
         Driver::start_in(tempfile::tempdir().unwrap(), config)
     }
 
-    /// Ends it, and starts one of this configuration in its place.
+    /// Stops this driver, and starts one with another configuration in its place.
     pub(crate) fn replaced(self, config: Config) -> Driver {
         let Driver { runtime, _stop: stop, directory, .. } = self;
         drop(stop);
@@ -46,12 +46,12 @@ impl Driver {
         Driver { endpoint: endpoint.to_string(), runtime, _stop: stop, directory }
     }
 
-    /// Where its socket is, and what it leaves behind may be: removed with it.
+    /// This directory has the socket of the driver, and may have other files of a test. It is removed with the driver.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Ids of the volumes it holds.
+    /// Returns the ids of the volumes that the driver holds.
     pub(crate) fn volumes(&self) -> Vec<String> {
         self.runtime.block_on(async {
             let channel = csi_proto::dial(&self.endpoint.parse().unwrap(), LONG).await.unwrap();
@@ -66,12 +66,12 @@ impl Driver {
         })
     }
 
-    /// Waits until it holds a volume.
+    /// Waits until the driver holds a volume.
     pub(crate) fn wait_for_volume(&self) {
         self.wait_for_volumes(1);
     }
 
-    /// Waits until it holds so many volumes.
+    /// Waits until the driver holds this number of volumes.
     pub(crate) fn wait_for_volumes(&self, count: usize) {
         let started = Instant::now();
         while self.volumes().len() < count {

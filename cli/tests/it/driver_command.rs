@@ -1,4 +1,4 @@
-//! A driver that the run starts itself, and that dies.
+//! The run starts the driver itself, and the driver dies.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::driver::{Driver, LONG};
 use crate::program::{Said, check, program};
 
-/// Names the endpoint to the process that plays the driver.
+/// This variable names the endpoint to the process that plays the driver.
 const ENDPOINT: &str = "CSI_SANITY_TEST_DRIVER_ENDPOINT";
-/// Names the defect of the driver, and the driver, where it is not to be the usual one.
+/// These variables give the driver another defect and another name than the usual ones.
 const DEFECT: &str = "CSI_SANITY_TEST_DRIVER_DEFECT";
 const NAME: &str = "CSI_SANITY_TEST_DRIVER_NAME";
 const THIS_TEST: &str = "driver_command::plays_the_driver";
-/// What only the log may contain.
+/// This value may be in the log of the driver, and in no other output.
 const SECRET: &str = "hunter2";
 
-/// In the process that the run starts, this is the driver; in any other there is nothing to do.
+/// A run starts this test in a process of its own, with a variable that makes it the driver. Without that variable, the test does nothing.
 #[test]
 fn plays_the_driver() {
     let Ok(endpoint) = std::env::var(ENDPOINT) else { return };
@@ -36,26 +36,26 @@ fn plays_the_driver() {
     });
 }
 
-/// The command that starts the driver, which writes to both its streams, and says a secret.
+/// Returns the command that starts a driver, which writes to standard output and standard error, and prints a secret.
 pub(crate) fn driver_command(endpoint: &str) -> String {
     format!("echo started; cat {endpoint}.secrets >&2; {}", quiet_driver_command(endpoint))
 }
 
-/// The command of a driver with a defect, at the endpoint that the environment names; `name` is shell.
+/// Returns the command that starts a driver with a defect, at the endpoint that the environment names. `name` is text of the shell.
 pub(crate) fn named_driver_command(defect: &str, name: &str) -> String {
     let this = std::env::current_exe().unwrap();
     let environment = format!("{ENDPOINT}=\"$CSI_ENDPOINT\" {DEFECT}={defect} {NAME}={name}");
     format!("{environment} exec '{}' --exact {THIS_TEST} --nocapture", this.display())
 }
 
-/// A driver with a defect in a process that the run does not start, at a socket.
+/// Starts a driver with a defect at a socket, in a process that the run did not start.
 pub(crate) fn separate_driver(defect: &str, endpoint: &Path) -> Child {
     let mut driver = Command::new(std::env::current_exe().unwrap());
     driver.args(["--exact", THIS_TEST, "--nocapture"]).env(ENDPOINT, endpoint).env(DEFECT, defect);
     driver.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// The same of one that says nothing.
+/// Returns the command that starts a driver which prints nothing.
 pub(crate) fn quiet_driver_command(endpoint: &str) -> String {
     let this = std::env::current_exe().unwrap();
     format!("{ENDPOINT}='{endpoint}' exec '{}' --exact {THIS_TEST} --nocapture", this.display())
@@ -93,7 +93,7 @@ fn a_driver_that_dies_is_started_again() {
     assert!(report["summary"]["passed"].as_u64() > Some(0), "{stderr}");
 }
 
-/// Before the first check, the run makes a volume to find out its size.
+/// The run makes a volume to find out its size, before the first check.
 #[test]
 fn death_before_the_first_check_is_put_down_to_its_call() {
     let directory = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ fn death_before_the_first_check_is_put_down_to_its_call() {
         let mut driver = separate_driver("create-volume-crashes-after-work", &socket);
         let endpoint = ["--endpoint", socket.to_str().unwrap(), "--restart-timeout", "500ms"];
         let said = check(&[&endpoint[..], &["--filter", filter]].concat(), 1, &[]);
-        // It has ended already, as the defect asks.
+        // The defect has ended the process already.
         let _ = driver.kill();
         driver.wait().unwrap();
         said
@@ -118,7 +118,7 @@ fn death_before_the_first_check_is_put_down_to_its_call() {
     assert!(said.stdout.contains(since), "{}", said.stdout);
 }
 
-/// Files in the directory for temporary files that a program saw.
+/// Finds the log files in the directory for temporary files of a program.
 fn logs(directory: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|end| end == "log")).collect()
@@ -170,7 +170,7 @@ fn a_driver_that_does_not_start_is_told() {
     check(&arguments, 3, &["csi.sock", "no such file"]);
 }
 
-/// The checks would be made on the one, and the other one be ended.
+/// Otherwise the checks would call the old driver, while the run stops the new one.
 #[test]
 fn a_driver_that_listens_is_not_started_again() {
     let driver = Driver::start(Config::default());
@@ -207,7 +207,7 @@ fn a_driver_that_is_gone_is_named_with_its_last_lines() {
     assert!(!said.stdout.contains("with --driver-command"), "it was given: {printed}");
 }
 
-/// A driver that must not be there any more when the program is gone, however it goes.
+/// The driver must have ended when the program has, whichever way the program ended.
 #[test]
 fn the_driver_does_not_outlive_the_program() {
     let directory = tempfile::tempdir().unwrap();
@@ -221,14 +221,14 @@ fn the_driver_does_not_outlive_the_program() {
         .unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     stderr.find(|line| line.contains("waiting for")).unwrap();
-    // The first one stops the driver, which is deaf to it; the second one leaves at once.
+    // The first signal stops the driver, which ignores it; the second one ends the program at once.
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     stderr.find(|line| line.contains("press Ctrl-C again")).unwrap();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let driver = std::fs::read_to_string(pid).unwrap();
     let stat = format!("/proc/{}/stat", driver.trim());
-    // Where nobody reaps orphans, they stay as zombies.
+    // An orphan stays as a zombie on a system in which no process reaps orphans.
     let alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
     let started = Instant::now();
     while alive() {
@@ -237,7 +237,7 @@ fn the_driver_does_not_outlive_the_program() {
     }
 }
 
-/// Where the driver is a part of this program, nothing has died that could be counted.
+/// The built-in driver is a part of this program, so that there is no process whose death could be counted.
 #[test]
 fn the_built_in_driver_breaks_off_and_lives_on() {
     let report = tempfile::NamedTempFile::new().unwrap();

@@ -12,10 +12,11 @@ use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::program::{Said, check, run};
 
-/// A test that the driver in memory passes.
+/// The driver in memory passes this test.
 const TEST: &str = "volume-health/dynamic-pv-filesystem-volmode:return-normal-volume-health";
 
-/// A driver whose volumes need a pool, with definitions of two classes beside its socket: only that for ext4 names the pool.
+/// Starts a driver whose volumes need a pool, and writes definitions with two classes beside its socket, of which only the class for ext4
+/// names the pool.
 pub(crate) fn driver() -> Driver {
     let required_parameters = BTreeMap::from([("pool".to_owned(), "fast".to_owned())]);
     let driver = Driver::start(Config { required_parameters, ..Config::default() });
@@ -24,7 +25,7 @@ pub(crate) fn driver() -> Driver {
     driver
 }
 
-/// Writes a definition, and its class.
+/// Writes a definition and the class that it names.
 fn define(directory: &Path, fs_type: &str, parameters: &str) {
     let class = format!(
         "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {{name: {fs_type}}}\n\
@@ -50,7 +51,7 @@ fn ends(directory: &Path, flags: &[&str]) -> Said {
     run(&[&both[..], flags].concat())
 }
 
-/// The outcomes of a report by id.
+/// Returns the outcomes in a report by the ids of the checks.
 fn outcomes(report: &str) -> BTreeMap<String, String> {
     let report: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
     let checks = report["checks"].as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! `csi-sanity e2e --cluster kube`, as far as it goes without a cluster: flags, files, rights.
+//! `csi-sanity e2e --cluster kube` checks its flags, files and rights before it needs a cluster.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::ci_files::documents;
 
 const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/hostpath.yaml");
 
-/// What the program says, with its exit code.
+/// Runs the program, and returns its exit code and its standard error.
 fn ends(flags: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_csi-sanity"));
     command.args(["e2e", "--driver-definition", DEFINITION]).args(flags);
@@ -77,7 +77,7 @@ fn kubeconfig_errors_name_the_file_and_context() {
 #[test]
 fn an_unreached_cluster_is_no_fault_of_the_driver() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    // Nobody listens on the discard port.
+    // No process listens at port 9, which is for the service "discard".
     let config = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
                   clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n\
                   contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n";

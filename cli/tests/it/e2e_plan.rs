@@ -1,4 +1,4 @@
-//! The tests of `csi-sanity e2e` before any of them runs: the plan, the definition, the driver that it is for.
+//! `csi-sanity e2e` plans the tests, and reads the definition and the driver that it is for, before any test runs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::program::{check, program};
 
 const MOCK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
 
-/// A definition in a directory of its own.
+/// Writes a definition into a directory of its own.
 fn definition(text: &str) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("driver.yaml");
@@ -72,7 +72,7 @@ fn an_older_version_registers_tests_that_it_skips() {
         (shown["all"].as_u64().unwrap(), shown["registered"].as_u64().unwrap())
     };
     let ((older, most), (newer, some)) = (numbers("1.34"), numbers("1.37"));
-    // Some suites are not upstream's, so that no version registers them.
+    // Some suites are not upstream's, so that they are in the plan for every version of Kubernetes.
     assert!(older < newer && some < most && most < older, "{older} {most} {newer} {some}");
     check(&["e2e", "--plan", "--driver-definition", MOCK, "--kubernetes", "1.20"], 2, &["1.34, 1.35"]);
 }
@@ -117,7 +117,7 @@ fn all_mistakes_in_a_definition_are_reported() {
     assert_eq!(said.stderr.matches("error: ").count(), 2, "{}", said.stderr);
 }
 
-/// Tools that list tests before they run them have no socket yet.
+/// Tools that list the tests before they run them have no socket at that moment.
 #[test]
 fn a_dry_run_with_kubernetes_flags_needs_no_endpoint() {
     let said = check(&["-storage.testdriver", MOCK, "-ginkgo.dry-run"], 0, &[]);

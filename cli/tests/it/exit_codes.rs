@@ -3,7 +3,7 @@ use csi_mock_driver::{Config, Defect};
 use crate::driver::Driver;
 use crate::program::check;
 
-/// A file with this text, which lives as long as the value.
+/// Writes a file with this text, which exists as long as the value does.
 fn file(text: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
@@ -11,7 +11,7 @@ fn file(text: &str) -> tempfile::NamedTempFile {
 }
 
 const INFO: &str = "identity/get-plugin-info/";
-/// Breaks one check of those.
+/// This defect breaks one of the checks that `INFO` chooses.
 const DEFECT: &str = "get-plugin-info-name-empty";
 
 #[test]
@@ -48,7 +48,7 @@ fn failed_1_on_a_recommendation_with_strict_only() {
     check(&[&arguments[..], &["--strict"]].concat(), 1, &[]);
 }
 
-/// Checks of a capability skip without it; what is expected fails, whichever checks are chosen.
+/// Checks that need a capability are skipped without it. An expected capability that is missing is a failure, whichever checks are chosen.
 #[test]
 fn failed_1_without_a_capability_that_is_expected() {
     let without = vec!["CREATE_DELETE_SNAPSHOT".parse().unwrap(), "LIST_SNAPSHOTS".parse().unwrap()];
@@ -68,7 +68,7 @@ fn failed_1_without_a_capability_that_is_expected() {
     assert!(said.stdout.contains(&format!("{sentence}\n")), "{}", said.stdout);
     for form in forms {
         let text = std::fs::read_to_string(reports.path().join(form)).unwrap();
-        // Markdown has underscores escaped.
+        // The Markdown report escapes underscores.
         assert!(text.replace('\\', "").contains(sentence), "{form}: {text}");
     }
     let flag =
@@ -76,7 +76,7 @@ fn failed_1_without_a_capability_that_is_expected() {
     let said = check(&[&arguments[..], &flag].concat(), 0, &[]);
     assert!(!said.stdout.contains("FAILED"), "a flag wins over the file: {}", said.stdout);
 
-    // What is there as expected has tested nothing: it does not make a verdict where there is none.
+    // A capability that is there as expected is no result of a test, so that a run that skips everything else still has no verdict.
     let skipped = ["--endpoint", &driver.endpoint, "--filter", "controller/delete-snapshot/"];
     for more in [&[][..], &flag] {
         check(&[&skipped[..], more].concat(), 3, &[]);
@@ -182,7 +182,7 @@ fn broken_3_when_the_time_is_up() {
     assert_eq!(driver.volumes(), Vec::<String>::new(), "what was made is undone");
 }
 
-/// One list serves runs with either access type: an entry for the other one is named, and is no error.
+/// One list of known failures serves runs with either access type: an entry for the other type is printed, and is no error.
 #[test]
 fn a_list_for_both_access_types_serves_a_run_with_one() {
     let known =
@@ -229,7 +229,7 @@ fn a_run_ends_after_so_many_failures() {
     check(&["--filter", INFO, "--maxfail", "0"], 2, &["--maxfail"]);
 }
 
-/// What was not asked for again is no loss.
+/// A check that the second run was not asked for counts as neither gone nor fixed.
 #[test]
 fn a_run_of_what_failed_is_compared_in_part() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tests that `export --format rust` writes: they compile, and show again what they were written of.
+//! `export --format rust` writes tests that compile, and that fail again as the check did.
 
 #[rustfmt::skip]
 mod a_wrong_answer;
@@ -15,13 +15,13 @@ use csi_mock_driver::{Config, Defect};
 use crate::driver::Driver;
 use crate::program::check;
 
-/// What is exported: a file, the defect, the check that finds it, and the name of the test.
+/// Each entry has the name of the file, the defect, and the check that finds it.
 const EXPORTED: [(&str, Defect, &str); 2] = [
     ("a_wrong_answer", Defect::CreateVolumeRepeatChangesContext, "controller/create-volume/repeated-reply"),
     ("a_wrong_code", Defect::DeleteVolumeUnknownNotFound, "controller/delete-volume/repeated"),
 ];
 
-/// `UPDATE=1` writes the files anew.
+/// The environment variable `UPDATE=1` makes this test write the files again.
 #[test]
 fn snapshots_are_what_export_writes() {
     let directory = tempfile::tempdir().unwrap();
@@ -31,7 +31,7 @@ fn snapshots_are_what_export_writes() {
         check(&["--mock-defect", defect.id(), "--filter", id, "--seed", "7", "--report", &json], 1, &[]);
         let text = check(&["export", report.to_str().unwrap(), id, "--format", "rust"], 0, &[]).stdout;
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/exported/{file}.rs"));
-        // Names and ids are others in each run.
+        // Names and ids differ from run to run.
         let is_committed = fs::read_to_string(&path).is_ok_and(|committed| shape(&committed) == shape(&text));
         if std::env::var_os("UPDATE").is_some() && !is_committed {
             fs::write(&path, &text).unwrap();

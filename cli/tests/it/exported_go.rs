@@ -1,5 +1,5 @@
-//! Tests in Go that `export --format go` writes compile. The modules that they need are stood in for by packages without code, made
-//! from csi.proto, so that nothing is fetched. Without a Go toolchain, the test is skipped.
+//! `export --format go` writes tests that compile. Packages without code, which are made from csi.proto, stand in for the modules that they
+//! need, so that nothing is fetched. The test is skipped without a Go toolchain.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,8 +11,8 @@ use csi_proto::{RPCS, reflect};
 
 use crate::program::check;
 
-/// The exports: the flags of a run on the built-in driver, the check, texts that the test has to have, and the most calls that
-/// it may make.
+/// Each entry has the flags of a run on the built-in driver, the check, texts that the exported test must contain, and the largest number
+/// of calls that it may make.
 const CASES: [(&[&str], &str, &[&str], usize); 5] = [
     (
         &[
@@ -104,7 +104,7 @@ fn exported_tests_compile() {
     assert_eq!(exported, Vec::<&str>::new(), "not as gofmt writes it");
 }
 
-/// A module with the exported tests, and those that they require.
+/// Writes a module with the exported tests, and the modules that they require.
 fn write_modules(directory: &Path) {
     let write = |file: &str, text: &str| {
         let path = directory.join(file);
@@ -153,7 +153,7 @@ fn write_modules(directory: &Path) {
     );
 }
 
-/// The package of the specification: messages with their fields and getters, and clients.
+/// Returns the source of the package of the specification: messages with their fields and getters, and clients.
 fn csi() -> String {
     let mut text = "package csi\n\nimport (\n\t\"context\"\n\n\t\"google.golang.org/grpc\"\n)\n".to_owned();
     let mut services: Vec<&str> = Vec::new();

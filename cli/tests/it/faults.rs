@@ -1,4 +1,4 @@
-//! A failing fault, stored and met again.
+//! A fault that fails a check is stored, and met again by `replay`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,12 +10,12 @@ use csi_test_support::hostpath;
 
 use crate::program::{Said, program};
 
-/// Names its directory to the process that plays the driver.
+/// This variable names the driver's directory to the process that plays the driver.
 const DIRECTORY: &str = "CSI_SANITY_TEST_PLAIN_DIRECTORY";
-/// Names its mistake, if it has one.
+/// This variable names the driver's mistake, and is empty if it has none.
 const MISTAKE: &str = "CSI_SANITY_TEST_PLAIN_MISTAKE";
 
-/// In the process that the run starts, this is the driver; in any other there is nothing to do.
+/// A run starts this test in a process of its own, with a variable that makes it the driver. Without that variable, the test does nothing.
 #[test]
 fn plays_the_driver() {
     let Some(root) = std::env::var_os(DIRECTORY) else { return };

@@ -1,17 +1,17 @@
-//! The reference driver with a defect as a program. This test program starts itself for it.
+//! This test program starts itself as the reference driver with a defect.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use csi_test_support::hostpath;
 
-/// In the process that the program starts, this is the driver; in any other there is nothing to do.
+/// A run starts this test in a process of its own, with variables that make it the driver. Without them, the test does nothing.
 #[test]
 fn serves() {
     hostpath::serve_if_asked();
 }
 
-/// Puts `csi-faulty-driver` into a directory, which takes the arguments of the program of that name.
+/// Writes a script `csi-faulty-driver`, which takes the arguments of the program with that name.
 pub(crate) fn put_into(directory: &Path) {
     let this = std::env::current_exe().unwrap();
     let script = format!(

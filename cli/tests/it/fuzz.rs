@@ -1,9 +1,9 @@
-//! Hostile requests: a right driver stands them, and what a wrong one does is found, stored and sent again.
+//! A right driver withstands hostile requests, and the faults of a wrong one are found, stored and sent again.
 
 use crate::driver_command::separate_driver;
 use crate::program::{check, run};
 
-/// At this seed, and so many requests for one RPC.
+/// These flags ask for few requests for each RPC, at a fixed seed.
 const LITTLE: [&str; 7] = ["fuzz", "--seed", "3", "--inputs", "600", "--settle-timeout", "100ms"];
 
 #[test]
@@ -16,7 +16,7 @@ fn a_right_driver_stands_it() {
     );
 }
 
-/// What each of them says of the driver.
+/// Each entry has a defect, the RPC whose requests find it, and a text that the report contains.
 const FOUND: [(&str, &str, &str); 7] = [
     ("create-volume-panics-without-range", "create-volume", "ends without a gRPC status"),
     ("delete-volume-crashes-on-paths", "delete-volume", "GEN-ERR-001"),
@@ -76,7 +76,7 @@ fn requests_in_progress_at_a_death_are_suspects() {
         let mut driver = separate_driver("delete-volume-crashes-on-paths", &socket);
         let endpoint = ["--endpoint", socket.to_str().unwrap(), "--restart-timeout", "500ms"];
         let said = check(&[arguments, &endpoint].concat(), code, &[]);
-        // It may have ended already, as the defect asks.
+        // The defect may have ended the process already.
         let _ = driver.kill();
         driver.wait().unwrap();
         said
@@ -97,7 +97,7 @@ fn requests_in_progress_at_a_death_are_suspects() {
     assert!(said.stdout.contains("fixed: none of the"), "{}", said.stdout);
 }
 
-/// Setting the stage for each RPC takes its time, and all of them together much more than this.
+/// The preparations for one RPC already take some time, and those for all RPCs much longer than this duration.
 #[test]
 fn work_that_begins_too_late_is_skipped() {
     let said = check(&["fuzz", "--seed", "1", "--duration", "300ms"], 0, &[]);

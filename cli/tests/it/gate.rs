@@ -14,10 +14,10 @@ use crate::driver::Driver;
 use crate::driver_command::named_driver_command;
 use crate::program::Said;
 
-/// A driver that does nothing wrong in what these tests look at, and one that does.
+/// The first defect is not met by the checks of these tests, and the second one is.
 const RIGHT: &str = "create-volume-crashes-on-long-names";
 const WRONG: &str = "get-plugin-info-name-empty";
-/// What is said of a right driver of which only a few checks were made.
+/// This is the verdict on a right driver for which only a few checks ran.
 const PART: &str = "conforms_in_part";
 const NAME: &str = "mock.csi-sanity.example";
 const FEW: &str = "--filter identity/get-plugin-info/ --seed 1";
@@ -25,7 +25,7 @@ const FEW: &str = "--filter identity/get-plugin-info/ --seed 1";
 /// Variables with their values.
 type Environment<'a> = &'a [(&'a str, &'a str)];
 
-/// A job: its directory, and the gate with nothing of this process's environment but what a shell needs.
+/// A job has a directory, and the gate as a command that inherits only the environment variables that a shell needs.
 struct Job {
     directory: TempDir,
     gate: Command,
@@ -41,7 +41,7 @@ impl Job {
         Job { directory, gate }
     }
 
-    /// On a runner of GitHub.
+    /// Makes a job as it is on a runner of GitHub.
     fn on_github(environment: Environment<'_>) -> Job {
         let mut job = Job::new(environment);
         let (summary, output) = (job.path("summary"), job.path("output"));
@@ -74,7 +74,7 @@ impl Job {
         self
     }
 
-    /// Runs it to its end, and demands an exit code and a verdict.
+    /// Runs the job to its end, and demands this exit code and this verdict.
     fn check(&mut self, code: i32, verdict: &str) -> Said {
         let said = Said::from(self.gate.output().unwrap());
         let printed = format!("--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
@@ -85,7 +85,8 @@ impl Job {
     }
 }
 
-/// What GitHub's runner would take for commands: it looks behind blanks, and not between stop-commands and its end.
+/// Finds the lines that GitHub's runner would take for commands. It ignores blanks before them, and all lines between `stop-commands` and
+/// its end.
 fn commands(stdout: &str) -> Vec<&str> {
     let mut paused = None;
     let mut commands = Vec::new();
@@ -293,7 +294,7 @@ fn quotes_keep_blanks_in_flags() {
     assert!(!job.path("x").exists());
 }
 
-/// With the socket in a directory that is gone, the driver could not be started again.
+/// The run could not start the driver again if the directory of the socket were gone.
 #[test]
 fn the_repeat_command_works_after_the_gate() {
     let mut job = Job::new(&[]).driver(WRONG);
@@ -339,7 +340,7 @@ fn the_graver_of_two_runs_is_the_verdict() {
     );
 }
 
-/// A program in the place of csi-sanity, for what that does not do on demand.
+/// Writes a program that takes the place of csi-sanity and does what csi-sanity does not do on demand.
 fn program(job: &Job, script: &str) {
     fs::write(job.path("program"), format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(job.path("program"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -365,7 +366,7 @@ fn a_report_too_long_for_github_is_named_there() {
     assert!(summary.len() < 1000 && summary.contains("csi-sanity-report/csi-sanity.md"), "{summary}");
 }
 
-/// Whether a shell that is started here cannot be interrupted: what is ignored at its beginning stays ignored.
+/// Returns true if a shell that is started here cannot be interrupted: a process that starts with an ignored signal goes on ignoring it.
 fn ignores_interrupts() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
@@ -380,7 +381,7 @@ fn a_job_that_is_cancelled_undoes_what_it_made() {
         false => signals.push(Signal::INT),
     }
     for signal in signals {
-        // Every check with a volume takes at least this long, so the signal comes in the middle of the run.
+        // Every check with a volume takes at least this long, so that the signal comes in the middle of the run.
         let delay = [("DeleteVolume".parse().unwrap(), Delay(Duration::from_millis(200)))].into();
         let driver = Driver::start(Config { delay, ..Config::default() });
         let mut job = Job::new(&[
@@ -398,7 +399,7 @@ fn a_job_that_is_cancelled_undoes_what_it_made() {
     }
 }
 
-/// Without this, a driver passes by what it no longer says that it does.
+/// Otherwise a driver could pass by no longer advertising a capability.
 #[test]
 fn the_gate_stays_shut_for_a_lost_capability() {
     let expected = "LIST_VOLUMES,CREATE_DELETE_SNAPSHOT";

@@ -1,4 +1,4 @@
-//! The files that are written for a driver that was tried.
+//! `init` writes files for a driver after it has tried the driver.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,7 +62,7 @@ fn a_socket_named_from_here_is_found_from_elsewhere() {
     assert_eq!(settings.mount_dir, Some(driver.directory().join("mounts")));
 }
 
-/// What it has is expected of it from then on.
+/// The capabilities that `init` finds are expected of the driver from then on.
 #[test]
 fn a_capability_that_is_lost_is_missed() {
     let driver = Driver::start(Config::default());
@@ -191,7 +191,7 @@ fn a_gate_for_a_ci_system_takes_the_configuration() {
     assert!(workflow.contains("known-failing: known-failing.txt"), "{workflow}");
     assert!(workflow.contains("endpoint: unix:///tmp/csi-sanity.sock"), "{workflow}");
     assert!(!workflow.contains(driver.directory().to_str().unwrap()), "{workflow}");
-    // The process behind the socket is this test.
+    // The process that serves the socket is this test.
     let this = std::env::current_exe().unwrap();
     let name = this.file_name().unwrap().to_str().unwrap();
     assert!(workflow.contains(&format!("`init` found it started with: exec ./{name}")), "{workflow}");

@@ -1,4 +1,4 @@
-//! `ci/install`: a release that is a folder here.
+//! `ci/install` installs a release, which is a local folder here.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,11 +9,11 @@ use tempfile::TempDir;
 
 use crate::program::Said;
 
-/// A folder with one release, and none of it installed yet.
+/// This folder has one release, of which nothing is installed yet.
 pub(crate) struct Releases(TempDir);
 
 impl Releases {
-    /// One release, of this program.
+    /// Makes a folder with one release that contains this program.
     pub(crate) fn new(program: &str) -> Releases {
         let directory = tempfile::tempdir().unwrap();
         let release = directory.path().join("releases/v0.1.0");
@@ -50,7 +50,7 @@ impl Releases {
     }
 }
 
-/// Whether this machine has what downloads; the runners of CI systems do.
+/// Returns true if this machine has curl, with which `ci/install` downloads. The runners of CI systems have it.
 #[expect(clippy::print_stdout, reason = "a test that skips says so")]
 pub(crate) fn curl() -> bool {
     let found =

@@ -1,4 +1,4 @@
-//! Ctrl-C: once to stop and clean up, twice to leave at once.
+//! Ctrl-C stops the program and cleans up, and a second Ctrl-C ends it at once.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::driver::Driver;
 use crate::program::program;
 
-/// A driver that takes its time over DeleteVolume.
+/// Starts a driver that takes this long for DeleteVolume.
 fn slow(delay: Duration) -> Driver {
     let delay = [("DeleteVolume".parse().unwrap(), Delay(delay))].into();
     Driver::start(Config { delay, ..Config::default() })
@@ -34,7 +34,7 @@ fn interrupt(child: &Child, signal: Signal) {
 #[test]
 fn the_first_signal_undoes_what_was_made() {
     for signal in [Signal::INT, Signal::TERM] {
-        // Every check with a volume takes at least this long, so the signal comes in the middle of the run.
+        // Every check with a volume takes at least this long, so that the signal comes in the middle of the run.
         let driver = slow(Duration::from_millis(200));
         let mut child = start(&driver);
         driver.wait_for_volume();
@@ -72,7 +72,7 @@ fn a_signal_while_connecting_ends_the_wait() {
         .spawn()
         .unwrap();
     let stderr = BufReader::new(child.stderr.take().unwrap());
-    // Told once it waits, so the handlers are there.
+    // The program prints this when it waits, and its signal handlers are in place by then.
     stderr.lines().map(Result::unwrap).find(|line| line.contains("waiting for")).unwrap();
     interrupt(&child, Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -1,4 +1,4 @@
-//! A load: its measurements are written, thresholds fail it, and what it made is undone when it is stopped.
+//! A load writes its measurements, fails at a threshold, and undoes what it made when it is stopped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,7 +46,7 @@ fn measurements_are_written_in_documented_fields() {
     let mut open = vec![&report];
     while let Some(value) = open.pop() {
         for (key, value) in value.as_object().into_iter().flatten() {
-            // The keys of errors are codes.
+            // The keys below "errors" are codes, and no fields.
             if key != "errors" {
                 open.push(value);
             }
@@ -101,7 +101,7 @@ fn a_load_does_not_differ_from_itself() {
     check(&["compare", path, path, "--threshold", "CreateVolume p50 < 1s"], 2, &[]);
 }
 
-/// The other driver takes 40 ms for a list of 200 volumes.
+/// In the test, one of two drivers takes 40 ms for a list of 200 volumes.
 const LISTS: &str =
     "name: lists\nvolumes: 200\ncallers: 2\nmix: {list: 3, volume: 1}\nstages:\n- {hold: 2s}\n";
 
@@ -135,26 +135,26 @@ fn a_slower_driver_fails_a_limit_on_the_change() {
     assert_eq!(driver.volumes(), Vec::<String>::new());
 }
 
-/// A load whose numbers of calls depend on nothing but its file: a burst leaves out nothing, however slow the machine is.
+/// The numbers of calls in this load depend only on its file: a burst leaves out no call, however slow the machine is.
 const SHARED: &str = "name: shared\nvolumes: 20\npublished: 10\ncallers: 10\n\
     mix: {pod: 2, volume: 2, attachment: 1, statistics: 3, list: 1}\nstages:\n- {burst: 200}\n";
-/// Processes that share it.
+/// This number of processes shares the load.
 const PARTS: u32 = 10;
 
-/// The numbers of calls in a stage, with those of life cycles.
+/// Returns the numbers of calls in a stage, and those of its life cycles.
 fn counts(results: &Path, stage: &str) -> BTreeMap<String, u64> {
     let report: Value = serde_json::from_str(&fs::read_to_string(results).unwrap()).unwrap();
     let stage = report["stages"].as_array().unwrap().iter().find(|one| one["name"] == stage).unwrap();
-    // There is no number of life cycles that are due where volumes are deleted.
+    // A stage that deletes volumes has no number of life cycles that are due.
     let number = |value: &Value| value.as_u64().unwrap_or_default();
     let mut counts: BTreeMap<String, u64> = ["cycles_due", "cycles_begun", "cycles_ended"]
         .map(|key| (key.to_owned(), number(&stage[key])))
         .into();
-    // Each process asks once which node it is.
+    // Each process calls NodeGetInfo once, so that the number of these calls depends on the number of processes.
     let rpcs = stage["rpcs"].as_array().unwrap().iter().filter(|one| one["rpc"] != "NodeGetInfo");
     for one in rpcs {
         counts.insert(one["rpc"].as_str().unwrap().to_owned(), number(&one["done"]));
-        // The times are whole, too: each call has one.
+        // No time is lost in the merge: each call has one.
         let slices = one["slices"].as_array().unwrap().iter().flat_map(|slice| slice.as_array().unwrap());
         assert_eq!(slices.map(|pair| number(&pair[1])).sum::<u64>(), number(&one["done"]), "{one}");
     }
@@ -248,7 +248,7 @@ fn a_signal_stops_the_load_and_undoes_it() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // There are more volumes than callers, so that some of their calls were answered.
+    // There are more volumes than callers, so that some calls of the load have been answered by then.
     driver.wait_for_volumes(20);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let ended = child.wait_with_output().unwrap();
@@ -258,7 +258,7 @@ fn a_signal_stops_the_load_and_undoes_it() {
     assert!(printed.contains("CreateVolume"), "the measurements so far are shown: {printed}");
 }
 
-/// Callers that wait for the driver must not wait for ever.
+/// Callers that wait for a driver which does not come back must give up after some time.
 #[test]
 fn a_driver_that_does_not_come_back_ends_the_load() {
     let directory = tempfile::tempdir().unwrap();

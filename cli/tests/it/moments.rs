@@ -1,4 +1,4 @@
-//! Runs that are ended at a moment which nobody chose: `--cleanup` leaves nothing of what they made.
+//! Runs are ended at random moments, and `--cleanup` leaves nothing of what they made.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -19,21 +19,21 @@ use tonic::service::Routes;
 use crate::driver::LONG;
 use crate::program::{Said, program};
 
-/// Names the directory to the process that plays the driver.
+/// This variable names the directory to the process that plays the driver.
 const DIRECTORY: &str = "CSI_SANITY_TEST_MOMENTS";
-/// How many moments, where not so many as usual are wanted.
+/// This variable sets the number of moments, if it is not to be the usual number.
 const MOMENTS: &str = "INTERRUPT_MOMENTS";
 const USUAL_MOMENTS: u64 = 6;
-/// Calls of the driver after which a run is ended at the latest.
+/// A run is ended after this number of calls of the driver at the latest.
 const CALLS_MAX: u64 = 600;
 const SIGNALS: [(&str, Signal); 3] = [("KILL", Signal::KILL), ("TERM", Signal::TERM), ("INT", Signal::INT)];
 
-/// How long a run with mounts goes on at the most.
+/// A run with mounts is ended after this time at the latest.
 const WITH_MOUNTS_MS_MAX: u64 = 8_000;
 const USUAL_MOMENTS_WITH_MOUNTS: u64 = 4;
 const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/hostpath-image.yaml");
 
-/// The suites that need nothing but calls.
+/// These suites need nothing but calls.
 const SUITES: [&str; 9] = [
     "sanity",
     "idempotency",
@@ -46,7 +46,7 @@ const SUITES: [&str; 9] = [
     "faults",
 ];
 
-/// In the process that the run starts, this is the driver; in any other there is nothing to do.
+/// A run starts this test in a process of its own, with a variable that makes it the driver. Without that variable, the test does nothing.
 #[test]
 fn plays_the_driver() {
     let Ok(directory) = std::env::var(DIRECTORY) else { return };
@@ -57,7 +57,7 @@ fn plays_the_driver() {
     });
 }
 
-/// Where a driver has its socket and its state, and a run its notes.
+/// A driver keeps its socket and its state in this directory, and a run its notes.
 struct Place(PathBuf);
 
 impl Place {
@@ -73,7 +73,7 @@ impl Place {
         self.0.join("calls.jsonl")
     }
 
-    /// The mock driver, or where its directory says so the one with real mounts.
+    /// Returns the mock driver, or the driver with real mounts if the directory has a folder for that.
     fn routes(&self) -> Routes {
         if !self.has_mounts() {
             let config =
@@ -90,7 +90,7 @@ impl Place {
         self.volumes().is_dir()
     }
 
-    /// Where the driver with real mounts keeps everything.
+    /// The driver with real mounts keeps all of its files in this directory.
     fn volumes(&self) -> PathBuf {
         self.0.join("hostpath")
     }
@@ -114,7 +114,7 @@ impl Place {
         command
     }
 
-    /// Waits until the driver has answered so many calls, or the run is over.
+    /// Waits until the driver has answered this number of calls, or the run is over.
     fn wait_for_calls(&self, calls: u64, child: &mut Child) {
         let started = Instant::now();
         while count_lines(&self.calls()) < calls && child.try_wait().unwrap().is_none() {
@@ -123,7 +123,8 @@ impl Place {
         }
     }
 
-    /// What the driver holds: volumes, snapshots and groups, or the files of them and what is mounted.
+    /// Lists what the driver holds: the volumes, snapshots and groups of the mock driver, or the files and mounts of the driver with real
+    /// mounts.
     fn held(&self) -> Vec<String> {
         if self.has_mounts() {
             let files =
@@ -150,7 +151,7 @@ fn count_lines(path: &Path) -> u64 {
     File::open(path).map_or(0, |file| BufReader::new(file).split(b'\n').count() as u64)
 }
 
-/// Numbers that follow from a seed, as splitmix64 makes them.
+/// Returns a number that depends only on the seed, as splitmix64 does.
 fn random(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -158,16 +159,16 @@ fn random(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What was seen of a run that was ended.
+/// These are the observations about one run that was ended.
 struct Ended {
     moment: String,
-    /// Whether that was before the run was over.
+    /// The signal came before the run was over.
     in_time: bool,
-    /// Whether anything was there to be cleaned up.
+    /// The run had left something that had to be cleaned up.
     had_left: bool,
 }
 
-/// Ends a run after so many calls, or after as many milliseconds where there are mounts, and cleans up.
+/// Ends a run after `moment` calls, or after that many milliseconds if there are mounts, and cleans up.
 fn end_at(place: &Place, what: &[&str], moment: u64, seed: u64) -> Ended {
     let (name, signal) = SIGNALS[seed as usize % SIGNALS.len()];
     let mut child = place.run(what, seed).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -176,7 +177,7 @@ fn end_at(place: &Place, what: &[&str], moment: u64, seed: u64) -> Ended {
         false => place.wait_for_calls(moment, &mut child),
     }
     let in_time = child.try_wait().unwrap().is_none();
-    // It may end by itself just now.
+    // The run may have ended just before the signal.
     let _ = kill_process(Pid::from_child(&child), signal);
     child.wait().unwrap();
     let had_left = !place.held().is_empty();
@@ -194,7 +195,7 @@ fn moments(usual: u64) -> u64 {
     from_environment(MOMENTS).unwrap_or(usual)
 }
 
-/// What was seen, a line each, which must not be nothing.
+/// Returns one line for each run, and demands that some runs were ended in time.
 fn summary(ended: &[Ended]) -> String {
     let printed = |ended: &Ended| {
         format!("{}: {}\n", ended.moment, if ended.in_time { "ended" } else { "the run was over" })
@@ -210,11 +211,11 @@ fn summary(ended: &[Ended]) -> String {
     summary
 }
 
-/// `INTERRUPT_MOMENTS=30` tries so many.
+/// The environment variable `INTERRUPT_MOMENTS=30` makes this test try 30 moments.
 #[test]
 fn cleanup_leaves_nothing_of_a_killed_run() {
     let moments = moments(USUAL_MOMENTS);
-    // Those of the usual run are spread over signals and suites.
+    // The few moments of a usual run are spread over all signals and suites.
     let step = (SIGNALS.len() * SUITES.len()) as u64 / USUAL_MOMENTS + 1;
     let seeds = (0..moments).map(|moment| if moments == USUAL_MOMENTS { moment * step } else { moment });
     let end = |seed: u64| {
@@ -226,7 +227,7 @@ fn cleanup_leaves_nothing_of_a_killed_run() {
     println!("{}", summary(&seeds.map(end).collect::<Vec<_>>()));
 }
 
-/// The same where there are real mounts, loop devices and pods.
+/// This test does so with real mounts, loop devices and pods.
 #[test]
 fn cleanup_leaves_nothing_of_a_killed_run_with_mounts() {
     if !rustix::process::geteuid().is_root() {

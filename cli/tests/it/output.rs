@@ -1,10 +1,10 @@
-//! What the program prints, and that nobody has to read all of it.
+//! The program prints what it is asked for, and survives a reader that leaves early.
 
 use std::process::Stdio;
 
 use crate::program::{Said, check, program, run};
 
-/// Runs the program with a standard output that nobody reads.
+/// Runs the program with a standard output whose reading end is closed.
 fn without_reader(arguments: &[&str]) -> Said {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -128,7 +128,7 @@ fn the_self_test_refutes_what_it_is_asked_to() {
     let said = check(&["self-test", "--filter", "identity/probe/"], 0, &[]);
     assert!(said.stdout.contains("identity/probe/ready     good     finds 1 of 1"), "{}", said.stdout);
     assert!(said.stdout.contains(" 0 bad"), "{}", said.stdout);
-    // It has a defect of large volumes.
+    // One of the two defects of this check only affects large volumes.
     let said = check(&["self-test", "--filter", "controller/create-volume/exact-size"], 0, &[]);
     assert!(said.stdout.contains("finds 2 of 2"), "{}", said.stdout);
 }

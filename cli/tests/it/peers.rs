@@ -1,4 +1,4 @@
-//! What can sit at an endpoint instead of a driver: each is named for what it is, in time.
+//! Something other than a driver can sit at an endpoint: the program says in time what it is.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixListener;
@@ -9,7 +9,7 @@ use tonic::service::Routes;
 
 use crate::program::{Said, check};
 
-/// Runs against the path, with short limits.
+/// Runs the program against this path, with short limits.
 fn reach(path: &Path, in_stderr: &[&str]) -> Said {
     let path = path.to_str().unwrap();
     check(&["--endpoint", path, "--dial-timeout", "300ms", "--call-timeout", "300ms"], 3, in_stderr)
@@ -48,7 +48,7 @@ fn a_peer_that_speaks_garbage() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("csi.sock");
     listen(&path, |mut stream| {
-        // The caller may hang up first.
+        // The caller may hang up before all is written.
         let _ = stream.write_all(&[0xff; 4096]);
     });
     reach(&path, &["csi.sock"]);
@@ -59,7 +59,7 @@ fn a_peer_that_never_answers() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("csi.sock");
     listen(&path, |stream| {
-        // Held open for ever: forgetting it is the point.
+        // The connection must stay open until the test ends, so that it is never dropped.
         std::mem::forget(stream);
     });
     reach(&path, &["csi.sock"]);
@@ -80,7 +80,7 @@ fn a_service_that_is_no_csi() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let endpoint = path.to_str().unwrap().parse().unwrap();
     let listener = runtime.block_on(Listener::bind(&endpoint)).unwrap();
-    // Without services, each call is UNIMPLEMENTED, as it is where there are others than those of CSI.
+    // Without services, each call is UNIMPLEMENTED, as it is at a server that has other services than those of CSI.
     runtime.spawn(listener.serve(Routes::default(), std::future::pending()));
     reach(&path, &["csi.sock", "UNIMPLEMENTED", "CSI 0.x"]);
 }

@@ -1,4 +1,4 @@
-//! `e2e --preflight`: how it ends, and where the cluster is not to be had.
+//! `e2e --preflight` ends with an exit code, and says so if the cluster cannot be reached.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn a_cluster_that_is_not_there_is_told_by_its_flag() {
 fn a_silent_cluster_is_named_by_its_address() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("config");
-    // Nothing listens at the port of nobody.
+    // No process listens at port 1.
     let config = "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}], \
                   clusters: [{name: k, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {}}]}";
     std::fs::write(&file, config).unwrap();
@@ -32,7 +32,7 @@ fn a_silent_cluster_is_named_by_its_address() {
 
 const DRIVER: &str = "mock.csi-sanity.example";
 
-/// A CSIDriver, and a node that has the driver.
+/// Returns a CSIDriver, and a node that has the driver.
 fn installed() -> Vec<(&'static str, Value)> {
     let metadata = json!({ "name": "node-1", "labels": { "mock.csi-sanity.example/zone": "a" } });
     let status = json!({ "conditions": [{ "type": "Ready", "status": "True" }] });

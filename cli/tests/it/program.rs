@@ -2,14 +2,14 @@
 
 use std::process::{Command, Output};
 
-/// The program, without the environment's word on endpoints and colours.
+/// Returns the program as a command, without the environment variables that set endpoints and colours.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_csi-sanity"));
     command.env_remove("CSI_ENDPOINT").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
     command
 }
 
-/// What a finished program said.
+/// This is the output of a program that has finished.
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &[&str]) -> Said {
     program().args(arguments).output().unwrap().into()
 }
 
-/// Runs the program and demands an exit code, and texts on the standard error.
+/// Runs the program, and demands an exit code and these texts on the standard error.
 pub(crate) fn check(arguments: &[&str], code: i32, in_stderr: &[&str]) -> Said {
     let said = run(arguments);
     let printed = format!("{arguments:?}\n--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);

@@ -1,4 +1,4 @@
-//! A failing case, stored and run again.
+//! A failing case is stored and run again.
 
 use crate::faulty_driver;
 use crate::program::check;
@@ -40,7 +40,7 @@ fn stored_failures_are_played_first() {
     for seed in ["1", "2"] {
         let said = check(&[&volumes[..], &defect, &["--seed", seed]].concat(), 1, &[]);
         assert!(said.stdout.contains("still failing"), "{}", said.stdout);
-        // The search goes on behind it, where the same mistake may show in another way.
+        // The search goes on after a case is found, and may find the same mistake in another way.
         assert!(stored() >= found, "the case is kept");
     }
     let said = check(&volumes, 0, &[]);
@@ -61,7 +61,7 @@ fn a_kill_is_part_of_a_stored_case() {
     let folder = tempfile::tempdir().unwrap();
     let cases = folder.path().to_str().unwrap();
     let defect = ["--mock-defect", "restart-forgets-last-write"];
-    // Which write is the last one is a matter of the moment: it is tried until it is met.
+    // It depends on the moment which write is the last one, so that the search goes on until a kill finds the mistake.
     let until_found = ["--kills", "200", "--budget", "1m"];
     let find = [&["--filter", "restart/under-load", "--regressions", cases][..], &until_found].concat();
     check(&[find.as_slice(), &defect].concat(), 1, &[]);
@@ -69,7 +69,7 @@ fn a_kill_is_part_of_a_stored_case() {
     let case = std::fs::read_dir(cases).unwrap().next().unwrap().unwrap().path();
     let text = std::fs::read_to_string(&case).unwrap();
     assert!(text.contains("disruptions:\n") && text.contains("ed-after-us: "), "{text}");
-    // Each attempt ends the driver, so that there are fewer than of others.
+    // Each attempt ends the driver, so that a replay makes fewer attempts than for other cases.
     let said = check(&["replay", case.to_str().unwrap()], 0, &[]);
     assert!(said.stdout.contains("not seen again in 10 attempts"), "{}", said.stdout);
 }

@@ -5,7 +5,7 @@ use csi_mock_driver::{Config, Defect, Secrets};
 use crate::driver::Driver;
 use crate::program::check;
 
-/// What no output may contain.
+/// No output may contain this value.
 const SECRET: &str = "hunter2";
 
 #[test]
@@ -141,7 +141,7 @@ fn the_go_command_line_runs_with_its_files() {
     let junit = directory.path().join("junit.xml");
     let junit = junit.to_str().unwrap();
 
-    // The driver refuses whatever comes without the secret.
+    // The driver refuses every call that comes without the secret.
     let required = [("password".to_owned(), SECRET.to_owned())].into();
     let driver = Driver::start(Config { required_secrets: Secrets(required), ..Config::default() });
     let said = check(

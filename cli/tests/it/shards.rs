@@ -1,4 +1,4 @@
-//! A run divided among several processes, and put together again.
+//! A run is divided among several processes, and its reports are merged again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::program::{Said, check, program, run};
 
-/// What a run of shards is compared over: many checks, some of which follow others or judge the whole run.
+/// A run in one piece and one in shards are compared over this choice: many checks, some of which follow others or judge the whole run.
 const CHOICE: [&str; 6] = [
     "--suite",
     "sanity,idempotency",
@@ -18,8 +18,8 @@ const CHOICE: [&str; 6] = [
     "--repeat",
     "1",
 ];
-/// Found by checks of two suites, one of which follows the other. What is found after a time limit depends on the moment, so
-/// that each run may leave it to another check.
+/// Checks of two suites find this defect, and one of them follows the other. The filters leave out checks that find it after a time limit:
+/// it depends on the moment which of them does, so that the two runs could differ.
 const DEFECT: [&str; 6] = [
     "--mock-defect",
     "create-volume-repeat-changes-context",
@@ -37,7 +37,7 @@ fn report(path: &Path) -> String {
     format!("--report=json={}", path.display())
 }
 
-/// Runs each shard; its report has the name of its number.
+/// Runs each shard, and names its report by its number.
 fn run_shards(directory: &Path, of: u32, arguments: &[&str]) -> Vec<Said> {
     let one = |index: u32| {
         let (shard, report) = (format!("{index}/{of}"), report(&directory.join(format!("{index}.json"))));
@@ -51,7 +51,7 @@ fn verdicts(report: &Value, list: &str, name: &str, says: &str) -> BTreeMap<Stri
     entries.map(|entry| (entry[name].as_str().unwrap().to_owned(), entry[says].to_string())).collect()
 }
 
-/// A run in one piece and one in four say the same.
+/// Runs the checks in one piece and in four shards, and demands that both say the same.
 fn compare(arguments: &[&str], code: i32) -> (Value, Value) {
     let directory = tempfile::tempdir().unwrap();
     let (whole, merged) = (directory.path().join("whole"), directory.path().join("merged"));
@@ -99,7 +99,7 @@ fn a_fault_that_two_shards_meet_is_one_failure() {
     assert!(failed["findings"].as_str().unwrap().contains("requirement"), "{failed}");
 }
 
-/// The reports of two shards over a few checks, and the directory they are in.
+/// Makes the reports of two shards with a few checks, and returns them with their directory.
 fn two() -> (tempfile::TempDir, [PathBuf; 2]) {
     let directory = tempfile::tempdir().unwrap();
     for said in run_shards(directory.path(), 2, &["--filter", "identity/"]) {
@@ -270,7 +270,7 @@ fn a_shard_to_which_nothing_falls_has_nothing_to_say() {
     check(&["--shard", "1/2", "--filter", "no/such/check"], 4, &[]);
 }
 
-/// A single report is of no shard, and what was judged by two profiles has no verdict.
+/// A single report belongs to no shard, and reports of two different profiles have no common verdict.
 #[test]
 fn merging_one_report_and_two_of_different_profiles() {
     let directory = tempfile::tempdir().unwrap();
@@ -286,7 +286,7 @@ fn merging_one_report_and_two_of_different_profiles() {
     check(&["merge", &one, &two], 2, &["the profile is csi in the first and kubernetes in the second"]);
 }
 
-/// What `e2e --plan` shows of tests: their lines, without the reasons.
+/// Returns the lines of tests that `e2e --plan` prints, and its last line.
 fn planned(shard: &[&str]) -> (Vec<String>, String) {
     let definition = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
     let said = check(&[&["e2e", "--plan", "--driver-definition", definition], shard].concat(), 0, &[]);

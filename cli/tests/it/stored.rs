@@ -1,4 +1,4 @@
-//! JSON reports: their schema holds, and other commands read them.
+//! JSON reports conform to their schema, and other commands read them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::driver_command::quiet_driver_command;
 use crate::program::{Said, check, program};
 
-/// The schema as it is committed.
+/// Reads the schema that is committed.
 fn schema() -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/report.schema.json");
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// What in a value is against its schema, as far as our schema goes; a keyword that is not known here is an error, and so is
-/// a field that the schema does not have.
+/// Finds the parts of a value that contradict the schema, as far as our schema goes. A keyword that this function does not know is an
+/// error, and so is a field that the schema does not have.
 fn faults(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<String> {
     let Some(keywords) = schema.as_object() else { return Vec::new() };
     let mut found = Vec::new();
@@ -32,7 +32,7 @@ fn faults(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<Strin
                 one => has_type(value, one),
             },
             "enum" => wanted.as_array().unwrap().contains(value),
-            // What a reader of an older report takes a field for that is not there.
+            // This keyword only tells a reader which value to assume for a field that an older report does not have.
             "default" => true,
             "const" => wanted == value,
             "minimum" => value.as_f64().is_some_and(|number| number >= wanted.as_f64().unwrap()),
@@ -81,12 +81,12 @@ fn has_type(value: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Runs these checks and keeps the report.
+/// Runs the program with these arguments and keeps the report.
 fn report(directory: &Path, name: &str, code: i32, arguments: &[&str]) -> PathBuf {
     let path = directory.join(name);
     let flag = format!("json={}", path.display());
     let mut run = program();
-    // A driver that dies leaves things behind, and the run a note of them.
+    // A driver that dies leaves objects behind, and the run writes a note of them.
     run.env("TMPDIR", directory).args(["run", "--seed", "7", "--report", &flag]).args(arguments);
     let said = Said::from(run.output().unwrap());
     assert_eq!(said.code, Some(code), "{arguments:?}: {}\n{}", said.stdout, said.stderr);
@@ -104,7 +104,7 @@ fn reports_keep_their_schema() {
     let (known, endpoint) = (path("known"), path("csi.sock"));
     fs::write(&known, "controller/create-volume/repeated*  # our issue 12\n").unwrap();
     let failing = ["--filter", "controller/create-volume/repeated*", "--mock-defect", CHANGES];
-    // It dies of a long name.
+    // This driver dies of a long name.
     let driver = quiet_driver_command(&endpoint);
     let dying = ["--endpoint", &endpoint, "--driver-command", &driver];
     let runs: [(&str, i32, Vec<&str>); 4] = [
@@ -181,7 +181,7 @@ fn two_runs_are_compared() {
     );
 }
 
-/// Of several runs, each is compared with the one before it, and the last step decides.
+/// If several runs are compared, each is compared with the one before it, and the last step decides.
 #[test]
 fn several_runs_are_a_history() {
     let directory = tempfile::tempdir().unwrap();
@@ -233,7 +233,7 @@ fn runs_of_other_suites_are_joined_to_one_statement() {
     assert!(faults(&schema(), &schema(), &printed, "").is_empty());
 
     check(&["merge", sanity, sanity], 2, &["both contain the suite sanity"]);
-    // One alone is read again, to write other reports of it.
+    // `merge` also accepts a single report, from which it writes reports of other kinds.
     let page = directory.path().join("page.html");
     check(&["merge", sanity, "--report", &format!("html={}", page.display())], 0, &[]);
     let page = fs::read_to_string(page).unwrap();

@@ -1,4 +1,4 @@
-//! What the documents show of a terminal is what the program prints.
+//! The terminals that the documents show have the output that the program prints.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,16 +12,16 @@ use crate::e2e_definitions;
 use crate::faulty_driver;
 use crate::program::{Said, program};
 
-/// Stands for whatever differs from run to run: inside a line, or for any number of lines where it is alone on one.
+/// This sign stands for text that differs from run to run: inside a line, or for any number of lines if it is alone on one.
 const ANY: &str = "…";
 
-/// A command and what it prints.
+/// A document shows this command and its output.
 struct Shown {
     command: String,
     output: Vec<String>,
 }
 
-/// What stands in the blocks of a document that show a terminal, in their order.
+/// Reads the blocks of a document that show a terminal, in their order.
 fn shown(text: &str) -> Vec<Shown> {
     let mut shown: Vec<Shown> = Vec::new();
     for block in text.split("```console\n").skip(1) {
@@ -42,7 +42,7 @@ fn shown(text: &str) -> Vec<Shown> {
 fn line_fits(pattern: &str, line: &str) -> bool {
     let Some((first, rest)) = pattern.split_once(ANY) else { return pattern == line };
     let Some(line) = line.strip_prefix(first) else { return false };
-    // Each next piece of the pattern may begin anywhere behind the one before.
+    // The next piece of the pattern may begin anywhere after the previous one.
     line.char_indices().map(|(at, _)| at).chain([line.len()]).any(|at| line_fits(rest, &line[at..]))
 }
 
@@ -57,11 +57,11 @@ fn fits(pattern: &[String], lines: &[&str]) -> bool {
     }
 }
 
-/// Runs a command as a shell does that finds our program under its name.
+/// Runs a command as a shell does that finds our program by its name.
 fn run(command: &str, directory: &Path) -> Said {
     let ours = program();
     let folder = Path::new(ours.get_program()).parent().unwrap();
-    // A directory may have a driver for its commands.
+    // A directory of a test may contain a driver that its commands start.
     let path = std::env::join_paths(
         [folder.to_owned(), directory.to_owned()]
             .into_iter()
@@ -75,7 +75,7 @@ fn run(command: &str, directory: &Path) -> Said {
     shell.output().unwrap().into()
 }
 
-/// Carries out what a document shows, in a directory; documents are named as seen from docs/.
+/// Carries out what a document shows, in a directory of its own; the document is named by its path from docs/.
 fn check(document: &str) {
     check_in(document, tempfile::tempdir().unwrap().path());
 }
@@ -93,7 +93,7 @@ fn check_text(document: &str, text: &str, directory: &Path) {
     assert!(!shown.is_empty(), "docs/{document} shows nothing");
     for Shown { command, output } in shown {
         let said = run(&command, directory);
-        // Other tests and programs leave loop devices on this machine, about which a run has a note.
+        // Other tests and programs leave loop devices on this machine, about which a run prints a note.
         let is_of_machine = |line: &&str| line.starts_with("note: loop devices that are free and read-only");
         let lines: Vec<&str> = said.stdout.lines().filter(|line| !is_of_machine(line)).collect();
         let last = output.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
@@ -107,7 +107,7 @@ fn check_text(document: &str, text: &str, directory: &Path) {
     }
 }
 
-/// Some checks of a whole run are for root.
+/// Some checks of a whole run need root.
 #[test]
 fn of_the_readme() {
     if !rustix::process::geteuid().is_root() {
@@ -173,13 +173,13 @@ fn of_claims_at_a_rate() {
     let driver = Driver::start(Config::default());
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
     let definition = fs::read_to_string(repository.join("driver-definitions/mock.yaml")).unwrap();
-    // The named files are in the checkout, wherever the definition is.
+    // The files that the definition names are in the checkout, but the definition is copied to another directory.
     let definition = definition.replace("FromFile: ", &format!("FromFile: {}/", repository.display()));
     fs::write(driver.directory().join("mock.yaml"), definition).unwrap();
     check_section_of_e2e("Claims at a rate", driver.directory());
 }
 
-/// Carries out what one section shows: others show drivers that store data.
+/// Carries out only what one section shows, because other sections show drivers that store data.
 fn check_section_of_e2e(heading: &str, directory: &Path) {
     let text = text("e2e.md");
     let (_, section) = text.split_once(&format!("\n## {heading}\n")).unwrap();

@@ -1,4 +1,4 @@
-//! `e2e --cluster kube --with-sanity`: a driver behind a port of its pod, which an API server forwards.
+//! `e2e --cluster kube --with-sanity` reaches a driver through a port of its pod, which an API server forwards.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ use crate::program::{Said, program};
 const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
 const NAME: &str = "mock.csi-sanity.example";
 
-/// A driver in a pod of a cluster, and where the run has its temporary files.
+/// The driver is in a pod of the cluster, and its directory also has the temporary files of the run.
 struct Deployed {
     driver: Driver,
     cluster: Cluster,
@@ -43,7 +43,7 @@ impl Deployed {
         self.command(flags).output().unwrap().into()
     }
 
-    /// What lies beside the socket.
+    /// Lists the files beside the socket.
     fn beside(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.driver.directory()).unwrap();
         let mut names: Vec<String> =
@@ -53,7 +53,7 @@ impl Deployed {
     }
 }
 
-/// A node with the driver, whose pod has the sidecar, and its socket in a directory here.
+/// Returns a node with the driver, whose pod has the sidecar and a socket in a directory on this machine.
 fn objects(directory: &Path) -> Vec<(&'static str, Value)> {
     let at = directory.to_str().unwrap();
     let container = |name: &str, privileged: bool| {
@@ -101,7 +101,7 @@ fn a_driver_in_a_pod_is_called_through_its_sidecar() {
         let of = report["checks"].as_array().unwrap().iter().find(|check| check["id"] == id);
         of.is_some_and(|check| check["outcome"] == "passed")
     };
-    // It looks at the path where the driver is.
+    // The check looks at a path in the pod of the driver.
     assert!(passed("node/node-unpublish-volume/removes-target"), "{report:#}");
     assert_eq!(deployed.beside(), ["csi.sock"]);
     assert_eq!(deployed.driver.volumes(), [""; 0]);

@@ -1,4 +1,4 @@
-//! From a failure on: what is listed, what is run again, and what the program proposes.
+//! After a failure, the program lists what failed, runs it again, and proposes the next command.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ fn what_failed_becomes_a_list_and_is_run_again() {
     assert!(go.contains("csi.NewIdentityClient(driver).GetPluginInfo(ctx, request1)"), "{go}");
     check(&["export", &report, "identity/get-plugin-info/nam"], 2, &[&report, "did you mean", FAILS]);
 
-    // It is mended: the list is out of date, and the next one has it no more.
+    // The driver is right now: the list of known failures is out of date, and a new list leaves the check out.
     let said = check(&[&listed[..], &few].concat(), 5, &[]);
     assert!(said.stdout.lines().last().unwrap().contains("--keep-reasons"), "{}", said.stdout);
     let mended = check(&["baseline", &report, "--keep-reasons", &known], 0, &["is left out: it passes"]);
@@ -95,7 +95,7 @@ fn defects_and_what_a_pattern_means_are_told() {
     check(&["coverage", "--filter", "ID-PROB-*"], 4, &["no requirement on drivers matches ID-PROB-*"]);
 }
 
-/// Clap shows the comment of a subcommand, and none of its arguments' struct.
+/// Clap shows the comment of a subcommand, and not the comment of the struct of its arguments.
 #[test]
 fn long_help_says_more_than_the_list_of_commands() {
     for (command, text) in [

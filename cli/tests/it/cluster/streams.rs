@@ -11,7 +11,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 
-/// The protocol that is spoken.
+/// The server speaks only this version of the protocol.
 const PROTOCOL: &str = "v4.channel.k8s.io";
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
@@ -53,7 +53,7 @@ async fn upgraded(stream: TcpStream) -> WebSocketStream<TcpStream> {
     tokio_tungstenite::accept_hdr_async(stream, choose).await.unwrap()
 }
 
-/// Channel 0 has the bytes, and 1 would have an error; both begin with the port.
+/// Channel 0 carries the bytes, and channel 1 would carry an error; both begin with the number of the port.
 async fn forward(web: WebSocketStream<TcpStream>, port: u16, socket: &Path) {
     let (mut to_web, mut from_web) = web.split();
     let [low, high] = port.to_le_bytes();
@@ -68,7 +68,7 @@ async fn forward(web: WebSocketStream<TcpStream>, port: u16, socket: &Path) {
     let there = async {
         while let Some(Ok(message)) = from_web.next().await {
             let bytes = message.into_data();
-            // Anything else is about the connection itself.
+            // Other channels and messages are not for the driver.
             let Some((0, sent)) = bytes.split_first() else { continue };
             if to_driver.write_all(sent).await.is_err() {
                 break;
@@ -86,12 +86,12 @@ async fn forward(web: WebSocketStream<TcpStream>, port: u16, socket: &Path) {
     tokio::select! { () = there => {}, () = back => {} }
 }
 
-/// Channel 1 has what the command prints, and 3 how it ended.
+/// Channel 1 carries the output of the command, and channel 3 its exit status.
 async fn exec(mut web: WebSocketStream<TcpStream>, query: &str) {
     let words: Vec<String> =
         query.split('&').filter_map(|pair| pair.strip_prefix("command=")).map(decoded).collect();
     let ran = Command::new(&words[0]).args(&words[1..]).output().unwrap();
-    // Whoever was killed does not listen any more.
+    // A client that was killed does not read this.
     let _ = web.send(Message::binary([&[1], &ran.stdout[..]].concat())).await;
     let status = match ran.status.code() {
         Some(0) => json!({ "metadata": {}, "status": "Success" }),
@@ -102,7 +102,7 @@ async fn exec(mut web: WebSocketStream<TcpStream>, query: &str) {
     let _ = web.close(None).await;
 }
 
-/// The text of a part of a query.
+/// Decodes the percent-encoding in a part of a query.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
