@@ -1,4 +1,4 @@
-//! What the end of a call means, and what is remembered of it.
+//! The tests check what the end of a call means, and what the harness remembers of it.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ check! {
     }
 }
 
-/// Neither INTERNAL nor a broken connection says that there is no volume.
+/// INTERNAL and a broken connection do not say that there is no volume, so that the harness has to undo it.
 #[tokio::test]
 async fn what_a_failed_call_has_made_is_undone() {
     for check in [&ONE_VOLUME, &ONE_JUDGED_VOLUME] {
@@ -134,7 +134,7 @@ async fn no_answer_is_no_verdict() {
     assert!(ran.summary.crashes.is_empty(), "a driver that answers other calls is not dead");
 }
 
-/// Notified once the body below waits for nothing but its call.
+/// The check below notifies this once it only waits for its call.
 static SENT: Notify = Notify::const_new();
 
 check! {
@@ -265,7 +265,7 @@ check! {
     }
 }
 
-/// On a busy machine the time is up before the driver was asked twice.
+/// On a busy machine, the time may be over before the driver was asked twice, so that the harness must ask several times in any case.
 #[tokio::test]
 async fn a_settling_driver_is_asked_often_in_a_short_time() {
     let mut config = config();

@@ -1,4 +1,4 @@
-//! A mock driver in this process, and a run of a few checks against it.
+//! The tests serve a mock driver in this process, and run a few checks against it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,14 +27,14 @@ pub(crate) struct Bench {
     _dir: TempDir,
 }
 
-/// What a run came to.
+/// These are the results of a run.
 #[derive(Default)]
 pub(crate) struct Ran {
     pub(crate) outcomes: Vec<(String, Outcome)>,
     pub(crate) stories: String,
     pub(crate) leftovers: Vec<String>,
     pub(crate) remarks: Vec<String>,
-    /// Kept for checks that pass only with `keep_calls`.
+    /// Has the calls of passed checks only if the run has `keep_calls`.
     pub(crate) calls: Vec<Call>,
     pub(crate) summary: Summary,
 }
@@ -47,11 +47,11 @@ pub(crate) struct Call {
     pub(crate) node: usize,
     pub(crate) worker: usize,
     pub(crate) cleanup: bool,
-    /// When it was sent and when it ended, since the start of the check.
+    /// The call was sent at the start of this range and ended at its end, counted from the start of the check.
     pub(crate) time: Range<Duration>,
 }
 
-/// Short limits, so that a hanging driver is noticed soon.
+/// The limits are short, so that a driver that hangs is noticed soon.
 pub(crate) fn config() -> Config {
     Config {
         volume_size_bytes: Some(1 << 30),

@@ -1,14 +1,14 @@
-//! The command with which a failure can be seen without csi-sanity.
+//! A story names the command with which a user can see a failure without csi-sanity.
 
 use csi_harness::config::{Config, Secret};
 use csi_harness::prelude::*;
 
 use crate::bench::{Bench, config};
 
-/// The beginning of the line.
+/// The line with the command begins with this text.
 const LABEL: &str = "  by hand      ";
 
-/// A request that the mock driver rejects.
+/// Returns a request that the mock driver rejects.
 fn rejected() -> v1::ValidateVolumeCapabilitiesRequest {
     v1::ValidateVolumeCapabilitiesRequest::default()
 }
@@ -75,7 +75,7 @@ check! {
     }
 }
 
-/// The line of a check with those below it.
+/// Returns the line with the command of a check, and the lines that continue it.
 async fn by_hand(check: &'static Check, config: Config) -> Vec<String> {
     let story = Bench::start(Default::default(), config).await.run(&[check]).await.stories;
     assert!(story.contains("INVALID_ARGUMENT"), "{story}");

@@ -1,4 +1,4 @@
-//! Drivers that die, or do not answer.
+//! The tests run checks against drivers that die, or that do not answer.
 
 use csi_harness::client::target::Target;
 use csi_harness::driver::Driver;
@@ -40,7 +40,7 @@ check! {
     }
 }
 
-/// The process lives on, but the call never has a status: that is the driver's fault, and of this call only.
+/// The process lives on, but the call never gets a status. That is a fault of the driver, and only of this call.
 #[tokio::test]
 async fn a_call_that_breaks_the_connection_is_named() {
     let mock = csi_mock_driver::Config {
@@ -70,13 +70,13 @@ check! {
     }
 }
 
-/// A driver that never answers is not accused of breaking a rule, and is said to be dead once.
+/// A driver that never answers is reported as dead once, and is not accused of breaking a rule.
 #[tokio::test]
 async fn a_driver_that_never_answers_is_called_dead_once() {
     let mut config = config();
     config.time_limits.call_ms = 200;
     let bench = Bench::start(Default::default(), config).await;
-    // From now on nobody serves the socket.
+    // The test removes the server, so that no call is answered from now on.
     bench.stop_serving().await;
     let ran = bench.run(&[&KILLS, &CALLS_PROBE]).await;
     assert_eq!(ran.summary.crashes.len(), 1, "{:?}", ran.summary);
@@ -84,7 +84,7 @@ async fn a_driver_that_never_answers_is_called_dead_once() {
     assert_eq!(ran.summary.counts.passed, 0);
 }
 
-/// Opened once the node is full.
+/// The check below opens this once the node is full.
 static FULL: Semaphore = Semaphore::const_new(0);
 
 check! {
@@ -120,11 +120,11 @@ check! {
     }
 }
 
-/// What a check held when the driver died keeps no other one waiting for ever.
+/// If a check holds room on the node when the driver dies, other checks must not wait for that room without end.
 #[tokio::test]
 async fn room_is_given_back_when_the_driver_dies() {
     let mut mock = Mock::new("defects: [delete-volume-crashes-on-paths]\nmax-volumes-per-node: 2");
-    // Who waits for room has waited in vain after this.
+    // If the room were not given back, the other check would reach this time limit.
     mock.config.time_limits.check_ms = 5_000;
     let driver = Driver::of(&mock.config, None).expect("the configuration says how to run it");
     let target = Target::connect_to(driver.clone(), mock.config.clone()).await.expect("it answers");

@@ -1,4 +1,4 @@
-//! Failures that do not come again when their check is repeated.
+//! The tests run checks whose failures do not occur again when the check is repeated.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::bench::{Bench, Ran, config};
 
-/// Declares a check that fails in its first plays, as one does whose driver refuses a call now and then.
+/// Declares a check that fails in its first plays, like the check of a driver that refuses a call now and then.
 macro_rules! fails_first {
     ($name:ident, $id:literal, $plays:ident, $failing:literal, $($damage:ident)?) => {
         static $plays: AtomicU32 = AtomicU32::new(0);
@@ -236,7 +236,7 @@ async fn a_check_listed_as_flaky_may_fail_and_need_not() {
     assert!(ran.remarks.iter().any(expired), "{:?}", ran.remarks);
 }
 
-/// Before, other checks that met the same oddity failed, although each of them alone only warned of it.
+/// In an earlier version, other checks that met the warned fault failed, although each of them alone would only have warned of it.
 #[tokio::test]
 async fn a_warning_beside_a_failure_is_no_known_fault() {
     let bench = Bench::start(Default::default(), config()).await;

@@ -1,4 +1,4 @@
-//! Checks that may harm those after them: which one is blamed, and what becomes of the others.
+//! Some checks may harm the checks after them. The tests check which one is blamed, and what happens to the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ check! {
     }
 }
 
-/// Makes volumes whose names end so, as far as the driver does.
+/// Asks for volumes whose names have these endings, and accepts any answer.
 async fn named(cx: &Cx, endings: &[&str]) -> CheckResult {
     for ending in endings {
         let name = format!("{}{ending}", cx.unique_name());
@@ -234,7 +234,7 @@ async fn owned_by(driver: Driver, config: Config, suite: Suite, checks: &[&'stat
     ran
 }
 
-/// The call is named after which nothing works, an equal fault is reported once, and the others are judged.
+/// The failure names the call after which CreateVolume stopped working, an equal fault is reported once, and the other checks are judged.
 #[tokio::test]
 async fn a_driver_that_is_started_anew_is_not_spoilt() {
     let ran = owned(DEFECT).await;
@@ -254,7 +254,7 @@ async fn a_driver_that_is_started_anew_is_not_spoilt() {
     assert_eq!(owned("").await.summary.counts.passed, ALL.len());
 }
 
-/// Elsewhere those that need what does not work any more say so, and since when.
+/// The run cannot restart this driver: checks that need the broken call say that it fails, and since which check.
 #[tokio::test]
 async fn a_driver_that_stays_spoilt_is_blamed_once() {
     let mock =
@@ -340,7 +340,7 @@ const USES_NODES: Suite = Suite {
     retired: &[],
 };
 
-/// What a driver only puts off is no fault of it; but it would be put off for all checks that follow.
+/// It is no fault of a driver to have no room for a while, but all checks that follow would be without room. A restart makes room.
 #[tokio::test]
 async fn what_is_used_up_is_there_again_in_a_fresh_start() {
     let checks: &[&Check] = &[&PUBLISHES, &FILLS_THE_NODE, &ATTACHES];
@@ -348,7 +348,7 @@ async fn what_is_used_up_is_there_again_in_a_fresh_start() {
     let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
     let mut config = Config { endpoint: Some(endpoint.to_string()), ..config() };
     config.time_limits.restart_ms = Some(10_000);
-    // It keeps nothing, so that a start makes room.
+    // The driver keeps nothing over a restart, so that a new start makes room.
     let driver = Driver::in_process(move || {
         let mock = csi_mock_driver::Config { max_volumes_per_node: 2, ..Default::default() };
         let mock = MockDriver::new(mock).expect("a mock driver");
@@ -380,7 +380,7 @@ check! {
 const HANGS: Suite =
     Suite { name: "harm", checks: Checks::Declared(&[&[&MAKES, &LEAVES_A_CALL, &BUILDS]]), retired: &[] };
 
-/// It may be busy with that call for ever, and slow for all others.
+/// The driver may be busy with the unanswered call without end, and slow for all other calls.
 #[tokio::test]
 async fn a_driver_that_left_a_call_is_restarted() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -408,7 +408,7 @@ const LISTS_TOO: Suite = Suite {
     retired: &[],
 };
 
-/// Harm need not show in volumes, nor before what a check has made is undone.
+/// Harm may show in other calls than those about volumes, and only after the objects of a check were undone.
 #[tokio::test]
 async fn a_list_that_fails_is_laid_to_the_check_before() {
     let checks: &[&Check] = &[&LISTS, &MAKES, &SLASHES, &LOOKS, &BUILDS];
@@ -437,7 +437,7 @@ async fn a_list_that_fails_is_laid_to_the_check_before() {
     assert_eq!(ran.outcome(&LOOKS), &Outcome::Passed, "it was started anew: {:?}", ran.outcomes);
 }
 
-/// The effect of a check on others is reported, although its own fault is reported elsewhere.
+/// The harm that a check does to others is reported, although its own fault is reported by another check.
 #[tokio::test]
 async fn a_check_alone_is_blamed_for_what_it_spoils() {
     let mock =
@@ -453,7 +453,7 @@ async fn a_check_alone_is_blamed_for_what_it_spoils() {
     assert!(why.starts_with("CreateVolume has failed since harm/many-at-once: UNKNOWN"), "{why}");
 }
 
-/// A panic that brings others with it as long as some are left.
+/// A panic whose value panics again when it is dropped, this number of times.
 struct Bomb(u32);
 
 impl Drop for Bomb {
@@ -489,14 +489,15 @@ async fn a_check_that_takes_its_task_along_is_reported() {
     assert_eq!(ran.summary.checks(), 2);
 }
 
-/// How often the check ran whose connection breaks, and how many others ran when it did so again.
+/// The first counts the plays of the check whose connection breaks, the second the other checks that are running, and the third has the
+/// smallest number of other checks that were running when the check ran again.
 static TRIES: AtomicUsize = AtomicUsize::new(0);
 static OTHERS: AtomicUsize = AtomicUsize::new(0);
 static OTHERS_LATER: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// Opened once it has run.
+/// The check opens this when it has run.
 static BROKEN_OFF: Semaphore = Semaphore::const_new(0);
 
-/// Counts a check as long as it lasts.
+/// Counts a check among the running ones until it is dropped.
 struct Running;
 
 impl Running {
@@ -549,7 +550,7 @@ check! {
     }
 }
 
-/// Alone means alone: what happens meanwhile is not the doing of another check.
+/// A check that runs again alone must have no other check beside it, whose effects could be taken for its own.
 #[tokio::test]
 async fn a_broken_off_check_runs_again_alone() {
     let mock = csi_mock_driver::Config {

@@ -1,4 +1,4 @@
-//! Drivers of this process: what a kill and a stop do to the calls under way.
+//! A kill and a stop of a driver in this process have different effects on the calls under way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ struct Waits {
     gone: Arc<AtomicBool>,
 }
 
-/// Notes that whatever holds it is gone.
+/// Sets the flag when it is dropped.
 struct Gone(Arc<AtomicBool>);
 
 impl Drop for Gone {
@@ -61,7 +61,7 @@ impl Identity for Waits {
 struct Bench {
     waits: Waits,
     driver: Driver,
-    /// A call that is at work.
+    /// This call is under way.
     call: JoinHandle<Result<Response<v1::ProbeResponse>, Status>>,
     endpoint: Endpoint,
     _directory: TempDir,
@@ -102,7 +102,7 @@ async fn a_kill_leaves_nothing_at_work_and_says_no_goodbye() {
 async fn a_stop_lets_calls_end_within_the_grace() {
     let bench = Bench::start().await;
     let (end, ()) = tokio::join!(bench.driver.stop(LONG), async {
-        // The socket goes first.
+        // A stop removes the socket before it waits for calls.
         while csi_proto::dial(&bench.endpoint, Duration::ZERO).await.is_ok() {
             tokio::task::yield_now().await;
         }

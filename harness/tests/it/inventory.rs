@@ -1,4 +1,4 @@
-//! What is found after a run that was not there before.
+//! The harness finds objects and mounts after a run that were not there before.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -45,7 +45,7 @@ check! {
     }
 }
 
-/// What was found after a run of the checks.
+/// Runs the checks, and returns the leaks that were found afterwards.
 async fn leaks(mock: csi_mock_driver::Config, config: Config, checks: &[&'static Check]) -> Vec<Leak> {
     Bench::start(mock, config).await.run(checks).await.summary.leaks
 }
@@ -154,7 +154,7 @@ async fn lists_that_are_not_offered_are_not_asked_for() {
     assert_eq!(leaks(mock, config(), &[&MAKES]).await, []);
 }
 
-/// Where the check below has put its mount.
+/// The check below puts its mount at this path.
 static MOUNTED: OnceLock<PathBuf> = OnceLock::new();
 
 check! {
@@ -185,7 +185,7 @@ async fn as_root_a_mount_that_stays_is_undone_and_reported() {
         return eprintln!("skipped: only root can mount");
     }
     let directory = tempfile::tempdir().expect("a directory");
-    // A space is written in another way in the table of mounts.
+    // The table of mounts writes a space in another way.
     let config = Config { mount_dir: Some(directory.path().join("two words")), ..config() };
     let ran = Bench::start(Default::default(), config).await.run(&[&FORGETS_A_MOUNT]).await;
     let path = MOUNTED.get().expect("something was mounted").display();

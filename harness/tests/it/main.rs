@@ -1,4 +1,4 @@
-//! The harness at work on the mock driver, over a socket: what is undone, what is judged, what survives.
+//! The tests run the harness on the mock driver over a socket, and check what it undoes, what it judges, and what it survives.
 
 mod answers;
 mod bench;

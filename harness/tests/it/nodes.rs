@@ -1,4 +1,4 @@
-//! Drivers with several nodes.
+//! The tests run checks on drivers with several nodes.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ use tokio::sync::watch;
 
 use crate::bench::{Ran, config, options, run};
 
-/// Served mock drivers, each of which plays nodes, and the configuration to reach all of them with.
+/// Some mock drivers play nodes, and the configuration names the endpoints of all of them.
 struct Nodes {
     driver: Driver,
     config: Config,
     directory: TempDir,
 }
 
-/// For each driver, the nodes that it plays.
+/// Serves the drivers, each of which plays the nodes with these numbers.
 async fn serve(drivers: Vec<(csi_mock_driver::Config, Vec<usize>)>) -> Nodes {
     let directory = tempfile::tempdir().expect("a directory");
     let mut served = Vec::new();
@@ -133,7 +133,7 @@ async fn a_node_has_paths_and_commands_of_its_own() {
 #[tokio::test]
 async fn without_a_second_node_such_checks_are_skipped() {
     let one = serve(vec![(Default::default(), vec![0])]).await;
-    // Two sockets of one node, and two nodes that are both called the same.
+    // `twice` has two sockets of one node, and the second node of `silent` does not return its id.
     let twice = serve(vec![(Default::default(), vec![0, 0])]).await;
     let silent = csi_mock_driver::Config {
         defects: vec![csi_mock_driver::Defect::NodeGetInfoFails],
@@ -189,7 +189,7 @@ async fn a_node_that_is_not_there_is_named() {
     assert!(csi_harness::text::message::error_chain(&error).contains("/nowhere/csi.sock"), "{error}");
 }
 
-/// A driver is alive only if all of it is.
+/// A driver counts as alive only if all of its nodes answer.
 #[tokio::test]
 async fn all_nodes_have_to_answer() {
     let both = two().await;

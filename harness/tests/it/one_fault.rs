@@ -1,4 +1,4 @@
-//! One fault of the driver is one failure.
+//! Each fault of the driver is reported as one failure.
 
 use csi_harness::checks::check::Check;
 use csi_harness::checks::registry::{Checks, Registry, Suite};
@@ -106,7 +106,7 @@ check! {
     }
 }
 
-/// What comes of a driver that answers the first calls of an RPC with an error.
+/// Runs the checks on a driver that answers the first `times` calls of an RPC with an error.
 async fn refused(method: &str, times: u32, checks: &[&'static Check], jobs: usize) -> Ran {
     let mut mock = csi_mock_driver::Config::default();
     let (method, failure) =
@@ -147,7 +147,8 @@ async fn an_error_that_comes_again_alone_is_a_failure() {
     assert_eq!(violation.requirement, None, "{violation:?}");
 }
 
-/// Where the plain call is refused, only its judge says so, and in a run without that nobody does.
+/// If the driver refuses the plain call, only the check that judges that call fails. The other checks are inconclusive, even in a run
+/// without it.
 #[tokio::test]
 async fn a_rejection_proves_nothing_beside_a_plain_one() {
     for checks in [ALL, &ALL[..3]] {
@@ -163,7 +164,7 @@ async fn a_rejection_proves_nothing_beside_a_plain_one() {
     assert_eq!((ran.summary.counts.passed, ran.summary.counts.broken), (4, 0), "{:?}", ran.outcomes);
 }
 
-/// One that does the plain call is judged by each odd one.
+/// If the driver does the plain call, each check of an odd call judges the refusal of that call.
 #[tokio::test]
 async fn a_refusal_counts_where_the_plain_call_is_done() {
     let ran = ran_with(vec![Defect::CreateSnapshotRefusesLongNames], ALL).await;
@@ -299,7 +300,7 @@ fn with_fault(message: &str) -> Violation {
     Violation { fault: Some(Box::new(fault)), ..Violation::new(message) }
 }
 
-/// Claims a fault and reports it, or says that another check does.
+/// Claims a fault and reports it, or says that another check has claimed it.
 fn report_or_meet_again(cx: &Cx) -> CheckResult {
     let violation = with_fault("the size differs");
     let fault = violation.fault.clone().expect("a fault");
@@ -411,7 +412,7 @@ async fn a_fault_that_others_show_again_is_reported_once() {
     assert_eq!((ran.summary.counts.failed, ran.summary.counts.passed), (1, 1), "nobody else says it");
 }
 
-/// The other faults of a check are reported, although its first fault is reported elsewhere.
+/// If the first fault of a check is reported elsewhere, its other faults are still reported.
 #[tokio::test]
 async fn a_fault_reported_elsewhere_hides_none_behind_it() {
     let defect = vec![Defect::CreateVolumeAcceptsCrossedRange];
@@ -428,8 +429,7 @@ async fn a_fault_reported_elsewhere_hides_none_behind_it() {
     assert!(violation.message.contains("crossed range"), "{violation:?}");
 }
 
-/// Whichever check ends first, the one with the fuller report counts; and another fault of the rule is reported as
-/// well.
+/// The check with the fuller report counts, whichever ends first. Another fault of the same rule is reported as well.
 #[tokio::test]
 async fn a_fault_is_reported_where_the_report_is_full() {
     let ran = ran_with(vec![], &[&REPORTS_ANOTHER, &MEETS_AGAIN, &REPORTS]).await;
@@ -441,7 +441,7 @@ async fn a_fault_is_reported_where_the_report_is_full() {
     assert_eq!(ran.summary.counts.failed, 1, "no other check reports it");
 }
 
-/// Two checks run at the same time and meet one fault. Time does not decide which of them fails.
+/// Two checks run at the same time and meet one fault. The order of the run decides which of them fails, and not the time.
 #[tokio::test]
 async fn a_fault_is_reported_by_the_first_check() {
     let mut bench = Bench::start(csi_mock_driver::Config::default(), config()).await;
@@ -553,7 +553,7 @@ check! {
     }
 }
 
-/// The call is named that killed the driver, and none that met a dead one.
+/// The failure names the call that killed the driver, and none of the calls to the dead driver.
 #[tokio::test]
 async fn the_first_call_without_an_answer_is_named() {
     for jobs in [1, 4] {
@@ -565,7 +565,7 @@ async fn the_first_call_without_an_answer_is_named() {
     }
 }
 
-/// The others are judged as ever.
+/// The other checks are judged as usual.
 #[tokio::test]
 async fn a_death_while_undoing_is_reported() {
     let ran = killed(4, true, &[&LEAVES_DEADLY, &PASSES]).await;
@@ -576,7 +576,7 @@ async fn a_death_while_undoing_is_reported() {
     assert_eq!((ran.summary.counts.failed, ran.summary.counts.passed), (1, 1));
 }
 
-/// The judge of the plain call is asked at once, and nobody makes the call again.
+/// The check that judges the plain call runs at once, and the other checks do not make the call.
 #[tokio::test]
 async fn a_death_by_a_plain_call_is_reported_once() {
     let ran = killed(4, true, DEADLY).await;
@@ -595,7 +595,7 @@ async fn a_death_by_a_plain_call_is_reported_once() {
     assert_eq!(ran.summary.crashes.len(), 2, "one among others, and one to find out: {:?}", ran.summary);
 }
 
-/// Without anybody to start it again, the call is named all the same.
+/// The failure names the call even if the run cannot start the driver again.
 #[tokio::test]
 async fn a_death_without_restart_names_the_call() {
     for jobs in [1, 4] {

@@ -1,4 +1,4 @@
-//! Which checks run at the same time.
+//! The tests check which checks run at the same time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use crate::bench::{Bench, Ran, config, options};
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 static FINISHED: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs a body that notes how many others run meanwhile, and how many ran before.
+/// Returns the largest number of checks that ran at the same time, and the number of checks that had finished before.
 async fn observed(cx: &Cx) -> CheckResult<(usize, usize)> {
     RUNNING.fetch_add(1, Ordering::SeqCst);
     let before = FINISHED.load(Ordering::SeqCst);
@@ -146,7 +146,7 @@ check! {
     }
 }
 
-/// The order of two suites, the first of which has a check that runs alone.
+/// Runs two suites, the first of which has a check that runs alone, and returns the order of their checks.
 async fn order(in_turn: bool) -> Vec<String> {
     const SUITES: [Suite; 2] = [
         Suite { name: "one", checks: Checks::Declared(&[&[&FIRST]]), retired: &[] },

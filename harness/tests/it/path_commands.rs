@@ -1,4 +1,4 @@
-//! Paths that commands of the user make, remove and look at.
+//! The commands of a user create, remove and check the paths.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ check! {
     }
 }
 
-/// Commands that work, and note how they were called.
+/// These commands do their work. `script` adds that each call is noted.
 const CREATE: &str = "mkdir -p \"$1\" && echo \"  $1\"";
 const REMOVE: &str = "rmdir \"$1\"";
 const CHECK: &str =
@@ -80,7 +80,7 @@ impl Commands {
         Some(path)
     }
 
-    /// How the commands were called, one word for each; each has one argument, below the right directory.
+    /// Returns the names of the commands that were called. Each must have had one argument, a path below the root.
     fn called(&self) -> Vec<String> {
         let calls = std::fs::read_to_string(self.directory.path().join("calls")).unwrap_or_default();
         let call = |line: &str| {
@@ -106,7 +106,7 @@ impl Commands {
         Bench::start(Default::default(), config).await.run(checks).await
     }
 
-    /// Why the check could not judge.
+    /// Returns the reason for which the check could not judge.
     async fn broken(&self) -> String {
         let ran = self.ran(PathLayout::Flat, &[&PUBLISHES]).await;
         match ran.outcome(&PUBLISHES) {
@@ -136,11 +136,11 @@ async fn in_the_layout_of_kubelet_each_level_is_removed() {
     let times = |name: &str| called.iter().filter(|call| *call == name).count();
     let expected = [("create-staging", 1), ("create-mount", 1), ("remove-mount", 4), ("remove-staging", 2)];
     assert_eq!(expected.map(|(name, _)| (name, times(name))), expected);
-    // What all paths share stays with those who made it.
+    // The directory that all paths share is not removed, because the harness did not make it.
     assert!(commands.root().join("pods").is_dir());
 }
 
-/// A path means something else to a driver in a container.
+/// A driver in a container may see another path than the harness, so that the path that the command prints counts.
 #[tokio::test]
 async fn the_path_that_is_printed_counts() {
     let mut commands = Commands::new();

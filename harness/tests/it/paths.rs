@@ -1,4 +1,4 @@
-//! Target and staging paths that the harness makes and removes itself.
+//! The harness makes and removes target and staging paths itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -10,14 +10,14 @@ use tempfile::TempDir;
 
 use crate::bench::{Bench, Ran, config};
 
-/// The paths that checks got for volumes.
+/// The checks add the paths that they got for volumes.
 static SEEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn saw(path: &str) {
     SEEN.lock().unwrap_or_else(|poison| poison.into_inner()).push(path.into());
 }
 
-/// The paths below a directory that were seen.
+/// Returns the paths below this directory that checks got.
 fn seen_below(root: &Path) -> Vec<PathBuf> {
     let seen = SEEN.lock().unwrap_or_else(|poison| poison.into_inner());
     let below = seen.iter().filter_map(|path| path.strip_prefix(root).ok());
@@ -96,7 +96,7 @@ check! {
 }
 
 check! {
-    /// Some drivers remove the directory with what was staged in it.
+    /// Some drivers remove the staging directory when they unstage a volume.
     STAGES_TWICE {
         id: "paths/stages-twice",
         title: "a volume is staged where it was staged before",
@@ -110,7 +110,7 @@ check! {
             cx.node_stage(cx.stage_request(&attached, &path)).await.setup("a staged volume")?;
             ensure!(Path::new(&path).is_dir(), "the staging directory is not there");
             cx.node_unstage(&attached.volume.id, &path).await.setup("an unstaged volume")?;
-            // As such a driver does.
+            // The check plays such a driver.
             std::fs::remove_dir(&path).map_err(|error| Stop::broken(error.to_string()))?;
         }
         Ok(())
@@ -125,7 +125,7 @@ async fn a_staging_directory_exists_for_each_staging() {
     assert_eq!(everything_in(directory.path()), Vec::<PathBuf>::new());
 }
 
-/// A run with paths below a directory.
+/// Runs checks whose paths are below this directory.
 async fn ran(root: &Path, layout: PathLayout, access: AccessType, checks: &[&'static Check]) -> Ran {
     let root = Some(root.to_owned());
     let config = Config {
@@ -138,7 +138,7 @@ async fn ran(root: &Path, layout: PathLayout, access: AccessType, checks: &[&'st
     Bench::start(Default::default(), config).await.run(checks).await
 }
 
-/// What lies below a directory, however deep.
+/// Returns all files and directories below a directory.
 fn everything_in(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).expect("a directory") {
@@ -200,7 +200,7 @@ async fn a_directory_that_was_missing_goes_again() {
     }
 }
 
-/// Removing a tree would take the data of a volume along that is still mounted in it.
+/// Removing a whole tree would delete the data of a volume that is still mounted in it.
 #[tokio::test]
 async fn nothing_is_removed_with_what_is_in_it() {
     for layout in [PathLayout::Flat, PathLayout::Kubelet] {

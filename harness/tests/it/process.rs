@@ -1,4 +1,4 @@
-//! The handle on a driver's process: child processes, and commands that reach a driver elsewhere.
+//! The handle on a driver's process starts, stops and kills child processes, and drivers elsewhere by commands.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -14,13 +14,13 @@ use tempfile::TempDir;
 
 use crate::bench::config;
 
-/// Names the endpoint, and the mock driver's configuration file, to the process that plays the driver.
+/// These variables name the endpoint and the mock driver's configuration file to the process that plays the driver.
 const ENDPOINT: &str = "CSI_HARNESS_TEST_DRIVER_ENDPOINT";
 const MOCK: &str = "CSI_HARNESS_TEST_DRIVER_CONFIG";
-/// Long enough for a busy machine; no test waits for it to pass.
+/// The limit is long enough for a busy machine; no test waits for it to pass.
 const LONG: Duration = Duration::from_secs(60);
 
-/// In the process that a test starts, this is the driver; in any other there is nothing to do.
+/// A test starts this test in a process of its own, with variables that make it the driver. Without them, the test does nothing.
 #[test]
 fn plays_the_driver() {
     let Ok(endpoint) = std::env::var(ENDPOINT) else { return };
@@ -34,7 +34,7 @@ fn plays_the_driver() {
     });
 }
 
-/// A mock driver as a process of its own, whose state survives, and the configuration to reach it with.
+/// A mock driver is a process of its own that keeps its state over restarts, and the configuration names its endpoint.
 pub(crate) struct Mock {
     pub(crate) config: Config,
     directory: TempDir,
@@ -69,9 +69,9 @@ fn driver(config: &Config) -> Driver {
     Driver::of(config, None).expect("the configuration says how to run it")
 }
 
-/// Whether the process is there and alive.
+/// Returns true if the process exists and is no zombie.
 fn is_alive(pid: &str) -> bool {
-    // Where nobody reaps orphans, they stay as zombies.
+    // An orphan stays as a zombie on a system in which no process reaps orphans.
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
@@ -168,7 +168,7 @@ async fn a_second_driver_may_take_the_socket() {
     assert!(!target.is_alive().await, "neither of them is there");
 }
 
-/// A driver that does this before each start but the first one.
+/// Starts a driver whose command runs `before` at each start but the first one.
 async fn with_another_start(before: &str, restart_ms: Option<u64>) -> (Mock, Driver, std::sync::Arc<Target>) {
     let mut mock = Mock::new("");
     let started = mock.directory.path().join("started").display().to_string();
@@ -237,7 +237,8 @@ async fn whatever_the_command_starts_ends_with_it() {
     let pid = directory.path().join("pid");
     let write = format!("echo $! > {}", pid.display());
     for (command, stopped) in [
-        // A helper beside the driver, and a driver that the command puts into the background.
+        // The helper is a process beside the driver in the first two cases, and a driver that the command puts into the background in the
+        // others.
         (format!("sleep 1000 & {write}; exec sleep 1000"), true),
         (format!("sleep 1000 & {write}; exec sleep 1000"), false),
         (format!("sleep 1000 & {write}"), true),
@@ -258,7 +259,7 @@ fn is_stopped(pid: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "))
 }
 
-/// Waits until a process goes on.
+/// Waits until a stopped process runs again.
 async fn goes_on(pid: &str) {
     let started = Instant::now();
     while is_stopped(pid) {
@@ -279,7 +280,7 @@ async fn a_frozen_driver_stands_still_with_its_children() {
     assert!(is_stopped(&helper), "it is stopped by then");
     frozen.thaw().await.expect("it goes on");
     goes_on(&helper).await;
-    // A check that is interrupted only drops it.
+    // A check that is interrupted only drops the handle.
     drop(driver.freeze().await.expect("it can be stopped"));
     goes_on(&helper).await;
     let _frozen = driver.freeze().await.expect("it can be stopped");
@@ -346,7 +347,7 @@ async fn a_command_that_hands_over_cannot_end_the_driver() {
     driver.leave().await.expect("that is nobody's fault");
 }
 
-/// A command of the user that notes how it is called, and fails if called with `fails`.
+/// Writes a command of the user that notes how it is called, and that fails if it is called with `fails`.
 fn restart_command(directory: &TempDir, fails: &str) -> Driver {
     let (script, calls) = (directory.path().join("restart.sh"), directory.path().join("calls"));
     let text = format!("#!/bin/sh\necho $# $1 >> {}\n[ \"$1\" != '{fails}' ]\n", calls.display());
@@ -384,7 +385,7 @@ async fn a_path_command_that_fails_is_named() {
     let driver = restart_command(&directory, "kill");
     let error = driver.kill().await.expect_err("the command fails").to_string();
     assert!(error.contains("restart.sh kill failed: exit status: 1"), "{error}");
-    // It is dead, perhaps, and in any case to be started again.
+    // The driver may be dead, so that it has to be started again in any case.
     driver.start().await.expect("the command works");
     assert_eq!(calls(&directory), "1 kill\n1 start\n");
 }

@@ -1,4 +1,4 @@
-//! Checks that end the driver on purpose, and what the run makes of that.
+//! Some checks end the driver on purpose. The tests check what the run makes of that.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::bench::{Ran, config, options, run};
 use crate::process::Mock;
 
-/// A mock driver of this process that can be killed, and the configuration to reach it with.
+/// Returns a mock driver in this process that can be killed, and the configuration that names its endpoint.
 fn in_process(mock: csi_mock_driver::Config) -> (Driver, Config) {
     let directory = tempfile::tempdir().expect("a directory");
     let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
@@ -144,7 +144,7 @@ check! {
     }
 }
 
-/// What was done to the driver between calls that are left out is left out with them.
+/// A long story leaves out calls, and with them the kills and starts between these calls.
 #[tokio::test]
 async fn an_end_that_no_call_shows_the_place_of_is_left_out() {
     let (driver, config) = in_process(csi_mock_driver::Config::default());
@@ -157,7 +157,7 @@ async fn an_end_that_no_call_shows_the_place_of_is_left_out() {
     assert!(lines.iter().any(|line| line.starts_with("Probe {}")), "{calls}");
 }
 
-/// A reader has to see what was done to the driver, and when.
+/// A reader has to see when the driver was killed or started.
 #[tokio::test]
 async fn the_end_of_the_driver_stands_among_the_calls() {
     let (driver, config) = in_process(csi_mock_driver::Config::default());
@@ -232,8 +232,8 @@ check! {
     }
 }
 
-/// Those that are not run any more name the check whose end the driver did not come back from; what judges the run by what was
-/// seen of it still does.
+/// Checks that cannot run any more name the check after which the driver did not come back. A check that judges the run by its observations
+/// still runs.
 #[tokio::test]
 async fn a_missing_driver_names_the_check_that_ended_it() {
     let directory = tempfile::tempdir().expect("a directory");

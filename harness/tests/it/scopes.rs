@@ -1,11 +1,11 @@
-//! Parts of a check that are undone by themselves, and what a seed decides.
+//! A check can undo a part of its work on its own, and a seed decides its choices.
 
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::Outcome;
 
 use crate::bench::{Bench, Call, config};
 
-/// What exists of the volumes, as the driver lists them.
+/// Returns the ids of the volumes that the driver lists.
 async fn listed(cx: &Cx) -> CheckResult<Vec<String>> {
     let entries = cx.list_volumes().await?;
     Ok(entries.into_iter().filter_map(|entry| entry.volume).map(|volume| volume.volume_id).collect())
@@ -29,7 +29,7 @@ check! {
             inner.published(published).await?;
             inner.undo().await?;
             ensure!(listed(cx).await? == [kept.clone(), outer.clone()], "only the inner part is undone");
-            // What is not undone by itself goes with the part around it.
+            // A part that was not undone by itself is undone with the part around it.
             let forgotten = case.scope();
             forgotten.new_snapshot(&outer).await?;
             case.undo().await?;
@@ -68,7 +68,7 @@ check! {
     }
 }
 
-/// The requests, without the parts that differ between runs.
+/// Returns the requests of a run with this seed, without the parts that differ from run to run.
 async fn asked(seed: u64) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let config = csi_harness::config::Config {

@@ -128,7 +128,7 @@ async fn ran(checks: &[&'static Check]) -> Ran {
     ];
     let mock = csi_mock_driver::Config { defects, ..Default::default() };
     let mut bench = Bench::start(mock, config()).await;
-    // The checks share no ids with one another.
+    // The checks run one after another, so that they share no ids with each other.
     bench.options = RunOptions { jobs: 1, leak_check: false, ..options() };
     bench.run(checks).await
 }

@@ -1,4 +1,4 @@
-//! The size of volumes where the user names none.
+//! The harness chooses the size of volumes if the user names none.
 
 use csi_harness::config::{AccessType, Config};
 use csi_harness::prelude::*;
@@ -36,7 +36,7 @@ check! {
     }
 }
 
-/// The sizes of volumes made and expanded, on a driver that refuses to make smaller ones than that.
+/// Returns the sizes of volumes made and expanded on a driver that refuses sizes below `volume_size_bytes_min`.
 async fn found(volume_size_bytes_min: i64, settings: Config, check: &'static Check) -> (i64, i64) {
     let quirks = match volume_size_bytes_min {
         1 => Vec::new(),
@@ -67,7 +67,7 @@ async fn volumes_are_small_and_as_large_as_the_driver_wants() {
     assert_eq!(found(1 << 30, unset(), &ASKS).await, (320 << 20, 640 << 20), "nobody makes a volume");
 }
 
-/// An expansion to 640 MiB would change nothing in a volume of 320 MiB that has become 1 GiB.
+/// The driver rounds 320 MiB up to 1 GiB, so that an expansion to 640 MiB would change nothing.
 #[tokio::test]
 async fn volumes_have_the_size_that_the_driver_rounds_up_to() {
     let rounds = || csi_mock_driver::Config { quirks: vec![Quirk::SizeGranule], ..Default::default() };

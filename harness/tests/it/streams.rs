@@ -1,4 +1,4 @@
-//! Answers of many messages, read as far as they are wanted.
+//! The harness reads answers that are streams of messages only as far as a check wants them.
 
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::{Finding, Outcome};

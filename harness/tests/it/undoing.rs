@@ -1,4 +1,4 @@
-//! What a check has made is gone afterwards, however the check ends.
+//! Everything that a check has made is gone afterwards, however the check ends.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -61,7 +61,7 @@ check! {
     }
 }
 
-/// Notified once the check below has its volume.
+/// The check below notifies this when it has its volume.
 static HAS_A_VOLUME: Notify = Notify::const_new();
 
 check! {
@@ -213,7 +213,7 @@ async fn after_an_interrupt() {
     assert_eq!(ran.summary.leaks, []);
 }
 
-/// The driver makes the volume after the harness has given up on the answer. The undoing asks again by name.
+/// The driver makes the volume after the harness has given up on the answer, so that the harness asks for it again by its name to undo it.
 #[tokio::test]
 async fn after_a_call_without_an_answer() {
     let mut mock = csi_mock_driver::Config::default();
@@ -229,7 +229,7 @@ async fn after_a_call_without_an_answer() {
     assert!(ran.leftovers.iter().any(|left| left.contains(target.run_prefix())), "{:?}", ran.leftovers);
 }
 
-/// Of checks that one failure keeps from judging, each says where that began.
+/// If one failure makes several checks inconclusive, each of them names the check with which it began.
 #[tokio::test]
 async fn inconclusive_checks_name_the_first_failing_one() {
     let mut mock = csi_mock_driver::Config::default();
@@ -251,7 +251,7 @@ async fn after_a_member_was_deleted_alone() {
     assert_eq!(ran.leftovers, Vec::<String>::new());
 }
 
-/// The harness has given up on the answer, and the member is still there: the group is deleted only with it.
+/// The harness gave up on the answer and the member still exists, so that the group has to be deleted together with that member.
 #[tokio::test]
 async fn after_a_member_was_perhaps_deleted_alone() {
     let mut mock = csi_mock_driver::Config::default();
@@ -280,13 +280,13 @@ check! {
     }
 }
 
-/// Returns true if two of the calls that undo something were under way at the same time.
+/// Returns true if two calls that undo something were under way at the same time.
 fn overlaps(calls: &[Call], rpc: &str) -> bool {
     let undone: Vec<&Call> = calls.iter().filter(|call| call.cleanup && call.rpc == rpc).collect();
     undone.windows(2).any(|pair| pair[1].time.start < pair[0].time.end)
 }
 
-/// A driver that takes long for each call would otherwise keep the user waiting after a load.
+/// Otherwise the user would wait long after a load on a driver that takes long for each call.
 #[tokio::test]
 async fn much_is_undone_by_several_calls_at_once() {
     let delay = [("DeleteVolume".parse().unwrap(), Delay(Duration::from_millis(20)))].into();
@@ -343,7 +343,7 @@ async fn only_mounts_at_paths_of_the_run_are_unmounted() {
     let config = Config { mount_dir: Some(dir.path().to_owned()), ..config() };
     let ran = Bench::start(Default::default(), config).await.run(&[&MOUNTS]).await;
     let elsewhere = dir.path().join("elsewhere");
-    // The volume stays, too: the driver could not unpublish it while something was mounted there.
+    // The volume stays as well, because the driver could not unpublish it while something was mounted there.
     let mounts = ran.summary.leaks.iter().filter(|leak| leak.kind == "mount");
     assert_eq!(mounts.map(|leak| leak.id.as_str()).collect::<Vec<_>>(), [elsewhere.to_str().unwrap()]);
     rustix::mount::unmount(&elsewhere, rustix::mount::UnmountFlags::empty()).unwrap();
@@ -353,7 +353,7 @@ async fn only_mounts_at_paths_of_the_run_are_unmounted() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left of the target path");
 }
 
-/// Stages a volume, and mounts something over it of which the driver knows nothing.
+/// Stages a volume, and mounts something over it that the driver does not know.
 async fn staged_with_a_forgotten_mount(cx: &Cx) -> Result<Staged, Stop> {
     let volume = cx.new_volume().await?;
     let staged = cx.staged(cx.attached(volume.into()).await?).await?;
@@ -390,7 +390,7 @@ check! {
     }
 }
 
-/// Before, it was inconclusive where the harness had undone it, and passed where the check had.
+/// In an earlier version, the check was inconclusive if the harness undid the mount, and passed if the check itself unstaged the volume.
 #[tokio::test]
 async fn as_root_a_mount_left_after_ok_fails_its_check() {
     if !rustix::process::geteuid().is_root() {
@@ -428,7 +428,7 @@ check! {
     }
 }
 
-/// Before, the check was inconclusive, and the attachment to such a node was listed as left behind.
+/// In an earlier version, the check was inconclusive, and the attachment to such a node was listed as left behind.
 #[tokio::test]
 async fn objects_of_rejected_calls_are_not_left_behind() {
     let mut mock = csi_mock_driver::Config::default();

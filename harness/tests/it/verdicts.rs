@@ -1,4 +1,4 @@
-//! How answers become outcomes.
+//! The harness turns answers of a driver into outcomes.
 
 use csi_harness::checks::known::KnownFailing;
 use csi_harness::config::profile::Profile;
@@ -171,7 +171,7 @@ async fn strict_makes_recommendations_count() {
     assert!(matches!(ran.outcome(&TOLERATES), Outcome::Failed(_)));
 }
 
-/// What a check only remarks on, no caller makes surer.
+/// The profile of Kubernetes turns only those rules into failures on which it relies. A remark of a check stays a warning.
 #[tokio::test]
 async fn what_kubernetes_relies_on_counts_in_its_profile() {
     let ran = ran(Profile::Kubernetes, "").await;

@@ -1,4 +1,4 @@
-//! Pre-provisioned volumes, of which one check at a time has some.
+//! The user provides the volumes, and only one check at a time may have one.
 
 use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::config::{AccessType, Config, StaticVolume};
@@ -48,9 +48,9 @@ check! {
     }
 }
 
-/// The check that holds a volume has it.
+/// The check that takes the volume notifies this.
 static IS_HELD: Notify = Notify::const_new();
-/// The plain call is being made.
+/// The check that makes the plain call notifies this.
 static IS_TRIED: Notify = Notify::const_new();
 
 check! {
@@ -121,7 +121,7 @@ async fn takes(cx: &Cx, number: usize) -> CheckResult {
     let mut ids = Vec::new();
     for _ in 0..number {
         ids.push(cx.provisioned_volume().await?.id);
-        // Others get their chance to take one too.
+        // Other checks get the chance to take a volume meanwhile.
         cx.call(v1::ProbeRequest {}).await.must("be answered")?;
     }
     ids.sort();
