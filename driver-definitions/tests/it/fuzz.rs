@@ -9,7 +9,7 @@ use proptest::sample::Index;
 use crate::Written;
 use crate::ours::definitions;
 
-/// Words of YAML's syntax.
+/// These words have a meaning in YAML's syntax.
 const TOKENS: &[&str] = &[
     "&a ",
     "*a ",
