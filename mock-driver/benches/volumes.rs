@@ -1,5 +1,5 @@
-//! The times of calls beside more and more volumes, through a socket: as a target of the load tests of others, the mock driver must not become
-//! slower with each volume. Nothing passes or fails by it.
+//! Measures calls through a socket beside more and more volumes. The mock driver is a target for load tests of other projects, so that it
+//! must not become slower with each volume. Nothing passes or fails by it.
 //!
 //! ```text
 //! cargo bench -p csi-mock-driver
@@ -21,16 +21,16 @@ use tonic::transport::Channel;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Volumes at the end, where `BENCH_VOLUMES` names no other number.
+/// The last measurement has this number of volumes if `BENCH_VOLUMES` names no other number.
 const VOLUMES: u32 = 100_000;
-/// Calls of each RPC that are timed at each number of volumes. The median counts.
+/// The bench measures this number of calls of each RPC at each number of volumes, and prints the median.
 const TIMED: u32 = 200;
-/// Calls under way while volumes are made that are not timed.
+/// This number of calls is under way while volumes are made that are not measured.
 const CALLERS: u32 = 16;
 const PAGE_ENTRIES: i32 = 100;
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// The median times at one number of volumes.
+/// These are the median times at one number of volumes.
 struct Times {
     create: Duration,
     attach: Duration,
@@ -39,7 +39,7 @@ struct Times {
 }
 
 fn main() -> Result<(), Failure> {
-    // `cargo test --benches` only builds it.
+    // `cargo test --benches` must only build this program.
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
@@ -103,7 +103,7 @@ async fn fill(client: &ControllerClient<Channel>, from: u32, to: u32) -> Result<
     Ok(callers.join_all().await.into_iter().collect::<Result<(), _>>()?)
 }
 
-/// Times calls about volumes that come and go beside those that stay.
+/// Measures calls about volumes that are made and deleted again beside those that stay.
 async fn time(mut client: ControllerClient<Channel>, beside: u32) -> Result<Times, Failure> {
     let node_id =
         Config::default().nodes.first().map(|node| node.id.clone()).ok_or("the mock driver has a node")?;

@@ -4,7 +4,7 @@
 
 use csi_test_support::judge;
 
-/// Suites of single and sequential calls. The others take too long to run for every mutant.
+/// These suites make single and sequential calls. The others take too long to run for every mutant.
 const SUITES: &str = "sanity,idempotency,property";
 
 /// Adds a node in the topology of the first one, and a node in another topology.

@@ -1014,7 +1014,7 @@ fn stages() -> Vec<Config> {
     ]
 }
 
-/// Defects that no step of the scenario shows. The refutation tests of the suites find them.
+/// No step of the scenario shows these defects. The refutation tests of the suites find them.
 const NOT_IN_THE_SCENARIO: &[&str] = &[
     "status-code-not-canonical",
     // These need two concurrent calls, or a call that continues after its answer.
