@@ -1,5 +1,5 @@
-//! How long it takes to judge a history, by its calls, its objects and how many of them are under way at once, beside the
-//! straightforward search of Wing and Gong.
+//! Measures the time to judge a history, by the number of its calls, of its objects and of the calls under way at once, and compares it
+//! with the straightforward search of Wing and Gong.
 //!
 //! ```text
 //! cargo bench -p csi-model
@@ -27,40 +27,40 @@ fn judge(bencher: Bencher<'_, '_>, history: &History) {
     bencher.counter(ItemsCount::new(history.entries.len())).bench_local(|| check(history));
 }
 
-/// A hundred volumes, sixteen workers.
+/// The histories have a hundred volumes and sixteen workers.
 #[divan::bench(args = [1_000, 10_000, 100_000], sample_count = 5, sample_size = 1)]
 fn by_calls(bencher: Bencher<'_, '_>, calls: usize) {
     judge(bencher, &history(calls, 100, 16));
 }
 
-/// Ten thousand calls of sixteen workers.
+/// The histories have ten thousand calls of sixteen workers.
 #[divan::bench(args = [10, 100, 1_000], sample_count = 5, sample_size = 1)]
 fn by_volumes(bencher: Bencher<'_, '_>, volumes: u16) {
     judge(bencher, &history(10_000, volumes, 16));
 }
 
-/// Ten thousand calls about a hundred volumes.
+/// The histories have ten thousand calls about a hundred volumes.
 #[divan::bench(args = [1, 16, 64, 128], sample_count = 5, sample_size = 1)]
 fn by_workers(bencher: Bencher<'_, '_>, workers: u16) {
     judge(bencher, &history(10_000, 100, workers));
 }
 
-/// The straightforward search, of a hundred volumes and sixteen workers.
+/// Measures the straightforward search on histories of a hundred volumes and sixteen workers.
 #[divan::bench(args = small(), sample_count = 3, sample_size = 1)]
 fn plainly(bencher: Bencher<'_, '_>, small: &Small) {
     bencher.bench_local(|| plain::has_order(&small.parts.volumes, PLAIN_STEPS_MAX));
 }
 
-/// The same histories, judged as usual.
+/// Measures the usual judgement on the histories of `plainly`.
 #[divan::bench(args = small(), sample_count = 3, sample_size = 1)]
 fn not_plainly(bencher: Bencher<'_, '_>, small: &Small) {
     bencher.bench_local(|| check(&small.history));
 }
 
-/// Steps after which the straightforward search gives up.
+/// The straightforward search gives up after this number of steps.
 const PLAIN_STEPS_MAX: u64 = 10_000;
 
-/// A history that is shown as its number of calls, and what the straightforward search finds.
+/// A small history is shown as the number of its calls, with what the searches find.
 struct Small {
     history: History,
     parts: Parts,
@@ -76,7 +76,7 @@ impl fmt::Display for Small {
     }
 }
 
-/// Histories of a right driver, and of one with a race.
+/// Returns histories of a right driver, and of a driver with a race.
 fn small() -> impl Iterator<Item = Small> {
     [None, Some(Race::OnNames)].into_iter().flat_map(|race| {
         [20, 50, 100, 200].into_iter().map(move |calls| {

@@ -1,4 +1,4 @@
-//! Judgement behind a reported fault: it is tolerated, objects that depend on it are not judged, and all others are.
+//! A reported fault is tolerated, objects that depend on it are not judged, and all other objects are.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn known<'a>(breaches: impl IntoIterator<Item = &'a Breach>) -> Known {
     reported.collect::<BTreeMap<_, _>>().into()
 }
 
-/// What is wrong with an answer, in a story that comes to it.
+/// Returns the fault of an answer that the story must find wrong.
 #[track_caller]
 fn breach(mut story: Story, call: impl Into<Call>, answer: Answer<Response>) -> Breach {
     match story.take(call, answer).stop {
@@ -31,7 +31,7 @@ fn breach(mut story: Story, call: impl Into<Call>, answer: Answer<Response>) -> 
     }
 }
 
-/// A story of a driver with a known fault, which begins with a volume.
+/// Begins a story of a driver with a known fault, in which there is a volume.
 fn beside(fault: &Breach) -> Story {
     let mut story = Story::with(DriverProfile { known: known([fault]), ..profile() });
     story.right(create(v(1), wanted()), made(facts(v(1))));
@@ -59,8 +59,8 @@ fn a_known_fault_hides_no_other_in_its_answer() {
     story.judges(look_up(v(1)), [(no(Code::NotFound), "CTRL-GETVOL-002")]);
 }
 
-/// The model keeps one object for each name. A driver that wrongly gives a taken name to a second one has two, of which the model
-/// held one: the other was never deleted.
+/// The model keeps one object for each name. A driver that wrongly gives a taken name to a second object has two objects: the model must
+/// not take the second one for an object that was deleted.
 #[test]
 fn a_second_snapshot_of_a_name_is_no_deleted_one() {
     let first = || cut_ok(snapshot_facts(s(1), v(1)));
@@ -87,7 +87,7 @@ fn a_second_snapshot_of_a_name_is_no_deleted_one() {
     story.right(look_up(Name::volume(0).id(1)), seen(other));
 }
 
-/// That there are two of them then is the same fault, and no broken promise to repeat the first.
+/// The second snapshot is a part of the known fault, and not a second fault because the first answer is not repeated.
 #[test]
 fn second_snapshot_of_a_name_is_reported_once() {
     let second = snapshot_facts(Name::snapshot(0).id(1), v(2));
@@ -128,7 +128,7 @@ fn a_wrong_size_is_not_believed() {
         story.judges(look_up(v(1)), [(seen(of_size(bytes)), "fits")]);
         story.judges(create(v(1), wanted()), [(made(of_size(bytes)), "fits")]);
     }
-    // What the driver says about the volume made before it grew says nothing about its size now.
+    // An answer about the volume with its first size says nothing about its present size.
     story.right(create(v(1), wanted()), made(of_size(GIB)));
     story.judges(look_up(v(1)), [(seen(of_size(2 * GIB)), "fits")]);
     story.right(expand(v(1), 3 * GIB), grown(3 * GIB));
@@ -185,7 +185,7 @@ fn what_was_made_from_something_in_doubt_is_in_doubt() {
     story.judges(Call::List(List::Volumes), [(listed(&[]), "CTRL-LISTVOL-002")]);
 }
 
-/// A volume that is granted although a copy has the name, deleted by somebody else, and looked for in a list.
+/// The driver makes a volume although a copy has the name, another worker deletes it, and a list does not contain it.
 fn granted_and_deleted(known: Known) -> Report {
     let copy = CreateSpec { source: Some(s(1)), ..wanted() };
     let nothing = Answer::Done(Response::Volumes(Listed { pages: 1, entries: BTreeMap::new() }));

@@ -1,4 +1,4 @@
-//! Calls without an answer: everything stays possible that no later answer rules out.
+//! After a call without an answer, everything stays possible that no later answer excludes.
 
 use csi_model::Span;
 use csi_model::answer::{Answer, VolumeResponse};
@@ -14,7 +14,7 @@ fn a_volume_may_have_been_made() {
     for unanswered in [Answer::Unknown, no(Code::Internal), no(Code::Aborted), no(Code::ResourceExhausted)] {
         let mut story = Story::new();
         story.take(create(v(1), wanted()), unanswered.clone());
-        // After a definite breach nothing is judged any more, so that INTERNAL is tried on a busy driver only.
+        // After a definite breach the model judges nothing, which is the case after INTERNAL on a driver that is not busy.
         if story.model.is_lost(Name::volume(0)) {
             assert_eq!(unanswered.to_string(), "INTERNAL");
             continue;
@@ -24,13 +24,13 @@ fn a_volume_may_have_been_made() {
             create(v(1), wanted()),
             [(made(facts(v(1))), "fits"), (no(Code::NotFound), "CTRL-CREATEVOL-001")],
         );
-        // It may have been made with what was asked for then.
+        // The volume may have been made for the first request, with which the larger size is in conflict.
         let larger = CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
         story.judges(
             create(v(1), larger),
             [(no(Code::AlreadyExists), "fits"), (no(Code::NotFound), "CTRL-CREATEVOL-001")],
         );
-        // Who says that it exists does not speak of a name that is free.
+        // A driver that answers ALREADY_EXISTS has made the volume, and must return it for an equal request.
         story.judges(create(v(1), wanted()), [(no(Code::AlreadyExists), "CTRL-CREATEVOL-002")]);
         story.right(create(v(1), wanted()), made(facts(v(1))));
         assert_eq!(story.model.volume(Name::volume(0)).len(), 1);
@@ -45,7 +45,7 @@ fn a_repeated_call_picks_up_where_the_first_one_stood() {
     story.right(create(v(1), wanted()), made(facts(v(1))));
     story.done([delete(v(1))]);
     story.wait();
-    // The first call does nothing any more: a volume that comes back would be lost.
+    // The answer to the second call settles the first one too, so that it must not make the volume once more.
     story.judges(look_up(v(1)), [(no(Code::NotFound), "fits"), (seen(facts(v(1))), "CTRL-GETVOL-015")]);
 }
 
@@ -56,7 +56,7 @@ fn a_volume_may_have_been_deleted() {
     story.judges(look_up(v(1)), [(no(Code::NotFound), "fits"), (seen(facts(v(1))), "fits")]);
     let mut there = story.clone();
     there.right(look_up(v(1)), seen(facts(v(1))));
-    // The deletion may still be going on.
+    // The deletion may still be in progress.
     there.judges(look_up(v(1)), [(no(Code::NotFound), "fits")]);
     story.right(look_up(v(1)), no(Code::NotFound));
     story.judges(attach(v(1), N1), [(no(Code::NotFound), "fits")]);
@@ -89,7 +89,7 @@ fn an_opposite_call_settles_no_pending_call() {
     let mut story = Story::of_a_volume();
     let detached = Span::default();
     story.right(attach(v(1), N1), Answer::Unknown);
-    // As if it had begun before the caller gave up on the attachment.
+    // The detachment counts as if it had begun before the caller gave up on the attachment.
     story.model.take(&detach(v(1), N1).into(), &ok(), detached);
     story.judges(delete(v(1)), [(ok(), "fits"), (no(Code::FailedPrecondition), "fits")]);
 }
@@ -99,7 +99,7 @@ fn each_node_is_in_doubt_for_itself() {
     let mut story = Story::of_a_volume();
     story.right(attach(v(1), N1), Answer::Unknown);
     story.right(attach(v(1), N2), Answer::Unknown);
-    // Not at all, on one, on the other, and, since that is no more than a remark, on both.
+    // The volume may be attached to neither node, to either of them, or to both, which would only be a remark.
     assert_eq!(story.model.volume(Name::volume(0)).len(), 4);
     story.done([detach(v(1), N1)]);
     assert_eq!(story.model.volume(Name::volume(0)).len(), 2);
@@ -156,6 +156,6 @@ fn what_is_too_much_to_keep_is_given_up_and_said() {
     });
     let why = given_up.map(|stop| format!("{stop:?}"));
     assert!(why.as_deref().is_some_and(|why| why.starts_with("TooMany")), "{why:?} {CONFIGURATIONS_MAX}");
-    // And it is judged no more.
+    // The model does not judge a volume that it has given up.
     story.judges(look_up(v(1)), [(no(Code::Internal), "fits")]);
 }

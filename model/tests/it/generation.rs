@@ -1,4 +1,4 @@
-//! Random sequences: right drivers are never accused, mistakes are found, and what is found shrinks.
+//! Random sequences never accuse right drivers, find mistakes, and shrink to fewer calls.
 
 use std::time::Duration;
 
@@ -18,25 +18,25 @@ use csi_test_support::histories::toy::{Toy, Trait};
 
 const STEPS: usize = 100;
 
-/// A driver that has deleted what it says is deleted.
+/// The driver has deleted a volume 100 ms after it says so, which is before the next step.
 fn profile() -> DriverProfile {
     DriverProfile { settle: Duration::from_millis(100), ..story::profile() }
 }
 
-/// What becomes of an answer on its way.
+/// An answer reaches the caller, or gets lost on one of these ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// It arrives.
+    /// The answer arrives.
     There,
-    /// The call is done, and nobody hears of it.
+    /// The driver does the call, and its answer is lost.
     Lost,
-    /// The call never arrives.
+    /// The call never reaches the driver.
     NotSent,
-    /// The caller gives up, and the call is done before the next one.
+    /// The caller gives up, and the driver does the call before the next one.
     Late,
 }
 
-/// Does what is generated with a driver; returns the calls and the rule that the driver broke.
+/// Makes the generated calls to a driver, and returns them with the rule that the driver broke.
 fn run(ops: &[Op], toy: Toy, ways: impl Fn(usize) -> Way) -> (Vec<Call>, Option<String>) {
     let mut toy = toy;
     let mut model = Model::new(profile());
@@ -175,7 +175,7 @@ fn possible_sizes_are_asked_for_most() {
     assert!(often > sizes.len() / 6, "{often} of {}", sizes.len());
 }
 
-/// A model in which there is a group snapshot of these volumes.
+/// Returns a model in which there is a group snapshot of these volumes.
 fn of_a_group(volumes: &[Id]) -> Model {
     let (mut toy, mut model) = (Toy::default(), Model::new(profile()));
     let create = |volume: &Id| story::create(*volume, story::wanted()).into();

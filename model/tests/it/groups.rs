@@ -1,4 +1,4 @@
-//! Rules and freedoms about group snapshots.
+//! The model knows the rules and freedoms of group snapshots.
 
 use csi_harness::protocol::capability::Capability;
 use csi_model::answer::{Answer, GroupFacts, Response};
@@ -117,7 +117,7 @@ fn a_member_stays_with_its_group_or_goes_alone() {
         [(ok(), "fits"), (no(Code::InvalidArgument), "fits"), (no(Code::Internal), "CTRL-DELETESNAP-011")],
     );
     story.right(delete_member(0), ok());
-    // What a group is that has lost a member the text does not say.
+    // The specification does not say what a group snapshot is after it has lost a member.
     story.judges(GET, [(with(|_| {}), "fits"), (no(Code::NotFound), "fits")]);
     story.judges(
         cut_group(g(1), &[v(1), v(2)]),

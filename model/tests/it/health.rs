@@ -1,4 +1,4 @@
-//! Rules and freedoms of answers about the health of volumes.
+//! The model knows the rules and freedoms of answers about the health of volumes.
 
 use csi_model::answer::{Answer, Listed, Response, VolumeResponse};
 use csi_model::call::{Call, List, VolumeCall};

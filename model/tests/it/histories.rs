@@ -1,4 +1,4 @@
-//! Calls at the same time: what a right driver answers has an order, what a wrong one answers has none.
+//! Calls run at the same time: there is an order for the answers of a right driver, and none for those of a wrong one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use csi_test_support::histories::simulation::{Dice, Plan, Race, simulate};
 use csi_test_support::histories::story::*;
 use csi_test_support::histories::toy::Trait;
 
-/// A history written by hand: worker, from, to (milliseconds), call, answer.
+/// Makes a history of entries with the worker, the begin and the end in milliseconds, the call and the answer.
 fn history(calls: Vec<(u16, u64, u64, Call, Answer<Response>)>) -> History {
     let entry = |(worker, from, to, call, answer)| Entry {
         worker,
@@ -57,7 +57,7 @@ fn equal_calls_at_the_same_time_make_one_volume() {
     assert_eq!(report.unordered[0].calls, [0, 1]);
 }
 
-/// The other caller is right to hear that the name is taken: the fault is that the volume is too small.
+/// The other caller is right to be told that the name is taken: the only fault is that the volume is too small.
 #[test]
 fn a_wrong_answer_is_not_held_against_another() {
     let larger = CreateSpec { size: Size::at_least(2 * GIB), source: Some(s(4)), ..wanted() };
@@ -72,8 +72,8 @@ fn a_wrong_answer_is_not_held_against_another() {
     assert_eq!((&report.unordered[0].calls, report.unordered[0].by_itself), (&vec![0], Some(0)));
 }
 
-/// The answer to the expansion may be about the volume that was deleted before. Then CreateVolume, whose answer is right, would have to be
-/// wrong. An expansion of another volume shows which of the two answers is.
+/// The answer to the expansion may be about the volume that was deleted before, and then the answer of CreateVolume would have to be wrong.
+/// An expansion of another volume shows which of the two answers is wrong.
 #[test]
 fn a_fault_is_not_held_against_other_calls() {
     let create = |volume| create(volume, CreateSpec { size: Size::at_least(2 * GIB), ..wanted() }).into();
@@ -98,7 +98,7 @@ fn a_fault_is_not_held_against_other_calls() {
     assert_eq!(rules(&check(&history)), [] as [&str; 0]);
 }
 
-/// The volume is made again while it is expanded. That there was none before is not what is wrong with an answer that is about a volume.
+/// The volume is made again while it is expanded. The answer is about a volume, so that its fault is not that there was no volume before.
 #[test]
 fn a_wrong_answer_is_taken_to_be_about_what_is_there() {
     let create = || create(v(1), wanted()).into();
@@ -133,7 +133,7 @@ CreateVolume must answer with the volume made before, but failed
     );
 }
 
-/// Neither of the two is kept from coming first by the other, of which nobody knows when it took effect.
+/// Each of the two calls may have taken effect before the volume was made. That the other one is equal does not exclude this.
 #[test]
 fn equal_calls_may_both_fail_before_the_volume() {
     let refused = |worker| (worker, 0, 28, detach(v(1), N1).into(), no(Code::NotFound));
@@ -151,11 +151,11 @@ fn calls_at_the_same_time_may_come_in_any_order() {
             (2, 11, 19, attach(v(1), N1).into(), answer),
         ])
     };
-    // Attached first, and deleted although in use; or not there any more.
+    // The volume may have been attached first and deleted although it was in use, or may have been deleted first.
     for answer in [ok(), no(Code::NotFound)] {
         assert_eq!(rules(&check(&overlapping(answer))), [] as [&str; 0]);
     }
-    // A moment after the deletion may still be too early, but not for ever.
+    // The attachment may still succeed for a moment after the deletion, but not later.
     let after = |from, answer| {
         history(vec![
             create.clone(),
@@ -169,7 +169,7 @@ fn calls_at_the_same_time_may_come_in_any_order() {
     assert_eq!(report.unordered[0].calls, [1, 2], "that it was made does not matter");
 }
 
-/// Before it fails a call may have made something, which it takes back.
+/// A call that fails in the end may have made something before, which it then undoes.
 #[test]
 fn what_a_rejected_call_has_made_may_be_seen() {
     let larger = CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
@@ -192,7 +192,7 @@ fn what_a_rejected_call_has_made_may_be_seen() {
     assert_eq!(rules(&check(&seen_at(95))), ["AFTER-ERROR-003"], "it was over by then");
 }
 
-/// What a driver has made of a call that it rejected is not laid to those who look.
+/// If a rejected call took effect, the calls that see the effect are not to blame.
 #[test]
 fn a_rejected_call_that_took_effect_is_reported() {
     let larger = CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
@@ -241,13 +241,13 @@ fn a_snapshot_is_not_taken_of_what_is_gone() {
     };
     assert_eq!(rules(&check(&cut_at(15))), [] as [&str; 0]);
     assert_eq!(rules(&check(&cut_at(40))), ["CTRL-CREATESNAP-013"]);
-    // Unless it was taken before, and is only answered for again.
+    // An earlier call may have taken the snapshot, and this answer may only repeat that.
     let mut again = cut_at(40);
     let mut first = again.entries[2].clone();
     first.span = Span { invoked: Duration::from_millis(5), returned: Duration::from_millis(6) };
     again.entries.push(first);
     assert_eq!(rules(&check(&again)), [] as [&str; 0]);
-    // Perhaps it was, and nobody knows.
+    // The earlier call may have taken the snapshot even if its answer is unknown.
     again.entries[3].answer = Answer::Unknown;
     assert_eq!(rules(&check(&again)), [] as [&str; 0]);
 }
@@ -288,7 +288,7 @@ fn a_list_on_one_page_misses_nothing_that_outlived_it() {
     let report = check(&listed(1, &[v(2)]));
     assert_eq!(rules(&report), ["CTRL-LISTVOL-002"]);
     assert_eq!(report.unordered[0].calls, [0, 2]);
-    // The text lets pages miss what exists while other volumes come and go.
+    // The specification lets a list of several pages miss volumes while other volumes come and go.
     assert_eq!(rules(&check(&listed(2, &[v(2)]))), [] as [&str; 0]);
 }
 
@@ -325,7 +325,7 @@ fn an_unanswered_call_acts_before_the_next_one() {
     assert_eq!(rules(&check(&after(ok()))), [] as [&str; 0]);
     let report = check(&after(Answer::PutOff(Code::Aborted)));
     assert_eq!(rules(&report), [] as [&str; 0]);
-    // In use by what nobody can undo any more: a remark at the least, where snapshots are not in the way.
+    // The attachment may have taken effect after the detachment, so that the volume may be in use. NOT_FOUND is still wrong.
     let mut late = after(no(Code::NotFound));
     late.entries[2].span.invoked = Duration::from_millis(15);
     assert_eq!(rules(&check(&late)), ["CTRL-DELETEVOL-001"]);
@@ -435,7 +435,7 @@ fn the_search_agrees_with_one_that_tries_every_order() {
     assert!(ordered > 300 && unordered > 300, "{ordered} ordered, {unordered} not");
 }
 
-/// Exchanges answers, so that there may be no order any more.
+/// Exchanges some answers, so that there may be no order for the history.
 fn spoil(history: &mut History, dice: &mut Dice) {
     let count = history.entries.len() as u64;
     for _ in 0..dice.below(3) {

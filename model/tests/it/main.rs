@@ -1,4 +1,4 @@
-//! The model and the judgement of histories, without a driver.
+//! The tests check the model and the judgement of histories, without a driver.
 
 mod behind;
 mod doubt;

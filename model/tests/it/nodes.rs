@@ -1,4 +1,4 @@
-//! Rules and freedoms of the Node service, and what workloads find in volumes.
+//! The model knows the rules and freedoms of the Node service, and of the contents that workloads find in volumes.
 
 use csi_harness::config::AccessType;
 use csi_harness::lifecycle::volume_capability::Mode;
@@ -62,7 +62,7 @@ fn staging_is_repeatable() {
             (no(Code::Internal), "NODE-STAGE-022"),
         ],
     );
-    // What lies between the same capability and an incompatible one is open.
+    // The specification does not say what to answer for a capability that is neither equal nor incompatible.
     story.judges(
         other(MANY),
         [(ok(), "fits"), (no(Code::AlreadyExists), "fits"), (no(Code::Internal), "fits")],
@@ -75,7 +75,7 @@ fn steps_that_were_left_out_are_the_callers_fault() {
     story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
     attached().judges(publish(v(1), N1, T1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
     published().judges(unstage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
-    // A driver that neither attaches nor stages has nothing to miss.
+    // A driver that neither attaches nor stages cannot miss these steps.
     let mut bare = Story::without(&[Capability::PublishUnpublishVolume, Capability::StageUnstageVolume]);
     bare.right(create(v(1), wanted()), made(facts(v(1))));
     bare.judges(publish(v(1), N1, T1), [(ok(), "fits"), (no(Code::Internal), "NODE-PUBLISH-001")]);
@@ -127,7 +127,7 @@ fn publishing_is_repeatable_and_keeps_readonly() {
             (no(Code::Internal), "NODE-PUBLISH-040"),
         ],
     );
-    // Two sentences say two things of another capability.
+    // Two sentences of the specification contradict each other about another capability.
     let other = readonly(false, MANY);
     story.judges(
         other,
@@ -144,7 +144,7 @@ fn what_is_published_readonly_cannot_be_written_to() {
         [(no(Code::PermissionDenied), "fits"), (no(Code::Internal), "fits"), (ok(), "NODE-PUBLISH-034")],
     );
     published().judges(write(0, 1), [(ok(), "fits"), (no(Code::PermissionDenied), "NODE-PUBLISH-027")]);
-    // What can be made of a volume that is attached for reading only is not clear.
+    // The specification does not say whether a volume that is attached for reading only can be staged for writing.
     let mut story = Story::of_a_volume();
     story.right(
         VolumeCall::ControllerPublishVolume { volume: v(1), node: N1, usage: WRITER, readonly: true },
@@ -153,7 +153,7 @@ fn what_is_published_readonly_cannot_be_written_to() {
     story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
 }
 
-/// The fault is the second call, which has to be rejected. It is judged alone, whichever of the two then holds.
+/// The driver should have rejected the second call, which is the only fault. Afterwards either value of readonly may hold.
 #[test]
 fn after_both_values_of_readonly_writes_may_fail_or_not() {
     for [first, second] in [[false, true], [true, false]] {
@@ -183,7 +183,7 @@ fn a_path_of_a_volume_that_is_not_staged_may_be_empty() {
     story.judges(read(v(1)), [(found(&[(0, 1)]), "fits"), (found(&[]), "NODE-PUBLISH-027")]);
 }
 
-/// A copy may be as large as the snapshot that it was made from, and all of that in use.
+/// A copy may be as large as its snapshot, and all of its space may be in use.
 #[test]
 fn a_small_file_system_may_be_full() {
     let of_size = |bytes, usage: Usage| {
@@ -290,7 +290,7 @@ fn what_was_written_stays_in_the_volume() {
             (found(&[]), "NODE-PUBLISH-027"),
         ],
     );
-    // Through everything that a volume goes through.
+    // The contents survive all steps of moving and expanding a volume.
     story.done([unpublish(v(1), N1, T1), unstage(v(1), N1), detach(v(1), N1)]);
     story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
     story.right(attach(v(1), N2), ok());
@@ -324,7 +324,8 @@ fn different_reads_have_different_messages() {
     }
 }
 
-/// A driver that publishes a volume that is not there may refuse to publish the next volume of that id. That is one fault, and not two.
+/// A driver that wrongly publishes a deleted volume may also refuse to publish the next volume with that id. This is one fault, and not
+/// two.
 #[test]
 fn a_volume_that_was_published_after_its_deletion_may_stay_so() {
     let mut story = Story::of_a_volume();
@@ -336,7 +337,7 @@ fn a_volume_that_was_published_after_its_deletion_may_stay_so() {
     story.judges(attach(v(1), N1), [(ok(), "fits"), (no(Code::AlreadyExists), "CTRL-PUBLISH-001")]);
 }
 
-/// Storage that is used again may hold what an earlier volume had. Nothing appears in a place that was seen empty.
+/// Storage that is used again may contain the data of an earlier volume, but such data must not appear in a place that was read as empty.
 #[test]
 fn what_appears_where_the_volume_was_empty_is_not_its_own() {
     let of_other = || said(VolumeResponse::Read([(Slot(3), Found::Of(v(2), Stamp(1)))].into(), None));
@@ -345,7 +346,7 @@ fn what_appears_where_the_volume_was_empty_is_not_its_own() {
     story.judges(read(v(1)), [(of_other(), "odd NODE-PUBLISH-027"), (empty(), "fits")]);
     story.right(read(v(1)), empty());
     story.judges(read(v(1)), [(of_other(), "NODE-PUBLISH-027"), (empty(), "fits")]);
-    // A path that is not yet the volume says nothing about its places.
+    // The path does not lead to the volume before it is staged, so that it says nothing about places in the volume.
     let mut early = attached();
     early.done([publish(v(1), N1, T1)]);
     early.right(read(v(1)), empty());
@@ -465,7 +466,7 @@ fn a_device_of_no_bytes_has_lost_its_volume() {
     }
 }
 
-/// A volume that was deleted while it was staged, and made again under the same name with the same id.
+/// Begins a story in which a volume was deleted while it was staged, and was made again with the same name and id.
 fn made_again_while_staged() -> Story {
     let mut story = staged();
     let in_use = story.take(delete(v(1)), ok());
@@ -481,19 +482,19 @@ fn any_answer_is_right_after_deletion_in_use() {
     for call in [attach(v(1), N1), attach(v(1), N2), unstage(v(1), N1), look_up(v(1)), delete(v(1))] {
         story.judges(call, [(ok(), "fits"), (no(Code::Internal), "fits")]);
     }
-    // Calls by the name are about the new volume alone.
+    // Only the new volume has the name, so that calls by name are judged.
     story.judges(create(v(1), wanted()), [(no(Code::Internal), "CTRL-CREATEVOL-002")]);
     story.right(attach(v(1), N1), ok());
     story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
     story.done([stage(v(1), N1), publish(v(1), N1, T1)]);
     story.right(write(0, 1), ok());
     story.done([unpublish(v(1), N1, T1), unstage(v(1), N1)]);
-    // Whose attachment it is that there was before, nobody knows either.
+    // The earlier attachment may belong to the old or to the new volume.
     story.judges(stage(v(1), N1), [(no(Code::Internal), "fits")]);
     story.done([detach(v(1), N1), attach(v(1), N1)]);
     story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "NODE-STAGE-001")]);
     story.done([stage(v(1), N1), publish(v(1), N1, T1)]);
-    // It went to whichever of the two was mounted then.
+    // The write went to the old or to the new volume, whichever was mounted.
     story.judges(read(v(1)), [(found(&[]), "fits"), (found(&[(0, 1)]), "fits")]);
     let other_volume = v(2);
     story.right(create(other_volume, wanted()), made(facts(other_volume)));

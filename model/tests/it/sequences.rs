@@ -1,5 +1,5 @@
-//! Calls in the order in which kubelet and the sidecars of Kubernetes make them: what a right driver answers is never
-//! found fault with, and what goes wrong in the field is.
+//! The calls come in the order in which kubelet and the sidecars of Kubernetes make them. The answers of right drivers are accepted, and
+//! mistakes that are known from practice are found.
 
 use csi_harness::protocol::capability::Capability;
 use csi_model::answer::{Answer, VolumeResponse};
@@ -9,7 +9,7 @@ use tonic::Code;
 
 use csi_test_support::histories::story::*;
 
-/// From a claim to a running pod.
+/// Begins a story with a volume in a running pod.
 fn running() -> Story {
     let mut story = Story::of_a_volume();
     story.right(attach(v(1), N1), said(VolumeResponse::Attached("{\"device\": \"sdb\"}".into())));
@@ -22,7 +22,7 @@ fn a_pod_comes_and_goes() {
     let mut story = running();
     story.done([unpublish(v(1), N1, T1), unstage(v(1), N1), detach(v(1), N1), delete(v(1))]);
     story.wait();
-    // The claim of a stateful set comes back with another volume.
+    // A stateful set makes its claim again, and gets another volume.
     let second = Name::volume(0).id(1);
     story.right(create(second, wanted()), made(facts(second)));
 }
@@ -34,7 +34,7 @@ fn a_provisioner_repeats_until_an_answer_is_final() {
         story.right(create(v(1), wanted()), answer);
     }
     story.right(create(v(1), wanted()), made(facts(v(1))));
-    // Deleted in the meantime, the claim no longer wants the volume.
+    // The claim was deleted meanwhile, so that the provisioner deletes the volume.
     story.done([delete(v(1))]);
 }
 
@@ -51,7 +51,7 @@ fn after_a_reboot_undoing_finds_nothing_and_succeeds() {
     let mut story = running();
     story.model.reboot(N1);
     story.judges(publish(v(1), N1, T1), [(no(Code::Internal), "fits")]);
-    // The directories of the pod were left over, and nothing is mounted.
+    // The directories of the pod still exist, and nothing is mounted in them.
     story.done([unpublish(v(1), N1, T1), unstage(v(1), N1), unstage(v(1), N1)]);
     story.judges(unpublish(v(1), N1, T1), [(no(Code::Internal), "NODE-UNPUBLISH-006")]);
     story.judges(unstage(v(1), N1), [(no(Code::NotFound), "NODE-UNSTAGE-006")]);
@@ -63,7 +63,7 @@ fn a_pod_that_is_deleted_while_staging_takes_too_long() {
     story.right(attach(v(1), N1), ok());
     story.right(stage(v(1), N1), Answer::Unknown);
     story.done([unstage(v(1), N1), detach(v(1), N1)]);
-    // What staging had begun is undone.
+    // The effects of the call to stage are undone, so that the volume is not in use.
     story.judges(delete(v(1)), [(ok(), "fits"), (no(Code::FailedPrecondition), "CTRL-DELETEVOL-001")]);
 }
 
@@ -72,7 +72,7 @@ fn a_failed_unstage_is_followed_by_a_stage() {
     let mut story = running();
     story.done([unpublish(v(1), N1, T1)]);
     story.right(unstage(v(1), N1), no(Code::Unavailable));
-    // The next pod wants the volume: it may be staged still, or no more.
+    // The next pod uses the volume, which may or may not still be staged.
     story.done([stage(v(1), N1), publish(v(1), N1, T1)]);
 }
 
@@ -80,7 +80,7 @@ fn a_failed_unstage_is_followed_by_a_stage() {
 fn a_node_that_is_dead_is_detached_by_force() {
     let mut story = running();
     story.judges(attach(v(1), N2), [(no(Code::FailedPrecondition), "fits")]);
-    // Without unpublishing or unstaging: the driver may fence the node, or refuse.
+    // The volume is detached without being unpublished and unstaged: the driver may fence the node, or refuse.
     story.judges(detach(v(1), N1), [(ok(), "fits"), (no(Code::FailedPrecondition), "fits")]);
     story.done([detach(v(1), N1)]);
     story.right(attach(v(1), N2), ok());
@@ -120,7 +120,7 @@ fn a_snapshotter_polls_with_the_same_request() {
     facts.capacity_bytes = 2 * GIB;
     story.right(create(v(2), restored), made(facts));
     story.right(drop_snapshot(s(1)), ok());
-    // Retried for ever until it is OK.
+    // The snapshotter repeats the deletion until the answer is OK.
     story.right(drop_snapshot(s(1)), ok());
 }
 
@@ -131,7 +131,7 @@ fn an_inline_or_static_driver_has_only_the_node() {
         Capability::PublishUnpublishVolume,
         Capability::StageUnstageVolume,
     ]);
-    // The run makes the model take the volume for one that it made.
+    // The driver cannot make volumes: the run only records this one in the model as if it had made it.
     story.right(create(v(1), wanted()), made(facts(v(1))));
     story.done([
         publish(v(1), N1, T1),

@@ -1,4 +1,4 @@
-//! Rules and freedoms about snapshots.
+//! The model knows the rules and freedoms of snapshots.
 
 use csi_harness::protocol::capability::Capability;
 use csi_model::answer::{Answer, Listed, Response, SnapshotFacts, SnapshotResponse, Text, VolumeResponse};
@@ -89,7 +89,7 @@ fn snapshots_outlive_their_volumes() {
     let mut story = of_a_snapshot();
     story.done([delete(v(1))]);
     story.wait();
-    // The volume may be looked for before the name.
+    // The driver may look for the volume, which is gone, before it looks for the name.
     story.judges(cut(s(1), v(1)), [(with(|_| {}), "fits"), (no(Code::NotFound), "fits")]);
     story.judges(get(s(1)), [(with(|_| {}), "fits"), (no(Code::NotFound), "CTRL-GETSNAP-001")]);
     story.judges(
@@ -98,7 +98,7 @@ fn snapshots_outlive_their_volumes() {
     );
 }
 
-/// Kubernetes restores into a claim as large as the snapshot says that it is, whatever has become of the source since.
+/// Kubernetes restores a snapshot into a claim of the size that the snapshot reports, even if its source has grown since.
 #[test]
 fn a_snapshot_can_be_restored_at_its_own_size() {
     let restored = || create(v(2), CreateSpec { source: Some(s(1)), ..wanted() });
@@ -161,7 +161,7 @@ fn a_snapshot_stays_usable_from_where_it_is() {
         ],
     );
     story.judges(get(s(1)), [(at(&["a", "b"]), "fits"), (at(&["b"]), "odd MSG-SNAPSHOT-019")]);
-    // None at all means everywhere.
+    // A snapshot without any topology is available everywhere.
     let everywhere = of_a_snapshot();
     everywhere.judges(cut(s(1), v(1)), [(at(&[]), "fits"), (at(&["a"]), "odd CTRL-CREATESNAP-035")]);
 }

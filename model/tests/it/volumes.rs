@@ -1,4 +1,4 @@
-//! Rules and freedoms of the Controller service about volumes.
+//! The model knows the rules and freedoms of the Controller service about volumes.
 
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
@@ -90,7 +90,7 @@ fn two_names_have_two_volumes() {
     let story = Story::of_a_volume();
     story
         .judges(create(v(2), wanted()), [(made(facts(v(1))), "MSG-VOLUME-003"), (made(facts(v(2))), "fits")]);
-    // An id may return once its volume is gone.
+    // A driver may use an id again when its volume is gone.
     let mut story = Story::of_a_volume();
     story.done([delete(v(1))]);
     story.wait();
@@ -113,7 +113,7 @@ fn a_request_that_does_not_fit_is_a_conflict() {
             ],
         );
     }
-    // What is compatible is the driver's to say.
+    // The driver decides which requests are compatible.
     story.judges(
         create(v(1), size(GIB / 2, 2 * GIB)),
         [(made(facts(v(1))), "fits"), (no(Code::AlreadyExists), "odd CTRL-CREATEVOL-003")],
@@ -164,7 +164,7 @@ fn a_volume_of_another_source_is_a_conflict() {
         made(VolumeFacts { source: SourceReported::Known(v(1)), ..facts(v(3)) }),
     );
     story.judges(create(v(3), wanted()), [(made(facts(v(3))), "CTRL-CREATEVOL-045")]);
-    // The name may be looked up before the source, or after.
+    // The driver may look for the name before or after it looks for the source.
     story.done([delete(v(1))]);
     story.wait();
     story.judges(create(v(3), copy), [(made(facts(v(3))), "fits"), (no(Code::NotFound), "fits")]);
@@ -220,7 +220,7 @@ fn a_copy_needs_a_source() {
     used.right(attach(v(1), N1), ok());
     used.judges(create(v(2), copy.clone()), [(no(Code::FailedPrecondition), "fits")]);
     story.done([delete(v(1))]);
-    // Deletion may go on in the background.
+    // The deletion may continue in the background, so that the source may still be there.
     story.judges(create(v(2), copy.clone()), [(made(facts(v(2))), "fits"), (no(Code::NotFound), "fits")]);
     story.wait();
     story.judges(
@@ -238,14 +238,14 @@ fn a_deleted_volume_is_gone_after_a_while() {
     let (attached, found) = (attach(v(1), N1), look_up(v(1)));
     story.judges(attached.clone(), [(ok(), "fits"), (no(Code::NotFound), "fits")]);
     story.judges(found.clone(), [(seen(facts(v(1))), "fits")]);
-    // The name may be free, or not yet.
+    // The name may or may not be free yet.
     let again = made(facts(Name::volume(0).id(1)));
     story.judges(create(v(1), wanted()), [(again.clone(), "fits"), (no(Code::AlreadyExists), "fits")]);
     story.wait();
     story.judges(attached, [(ok(), "CTRL-PUBLISH-024"), (no(Code::NotFound), "fits")]);
     story.judges(found, [(seen(facts(v(1))), "CTRL-GETVOL-015"), (no(Code::NotFound), "fits")]);
     story.judges(create(v(1), wanted()), [(again, "fits"), (no(Code::AlreadyExists), "CTRL-CREATEVOL-001")]);
-    // Ids that are made of names return with them.
+    // A driver that makes ids from names may return the old id.
     story.judges(create(v(1), wanted()), [(made(facts(v(1))), "fits")]);
     story.judges(expand(v(1), GIB), [(no(Code::NotFound), "fits"), (ok(), "CTRL-EXPAND-015")]);
     let validate = VolumeCall::ValidateVolumeCapabilities { volume: v(1), usage: WRITER };
@@ -272,7 +272,7 @@ fn a_volume_in_use_or_with_dependants_may_be_kept() {
             (no(Code::Internal), "CTRL-DELETEVOL-011"),
         ],
     );
-    // A controller that does not attach sees nothing of it.
+    // A controller that does not attach cannot see that the volume is in use.
     let mut story = Story::without(&[Capability::PublishUnpublishVolume]);
     story.right(create(v(1), wanted()), made(facts(v(1))));
     story.done([stage(v(1), N1)]);
@@ -296,7 +296,7 @@ fn a_volume_is_attached_once_for_one_use() {
     let readonly =
         VolumeCall::ControllerPublishVolume { volume: v(1), node: N1, usage: WRITER, readonly: true };
     story.judges(readonly, [(no(Code::AlreadyExists), "fits"), (context("a"), "CTRL-PUBLISH-026")]);
-    // Whether the attachment serves another mode is the driver's to say.
+    // The driver decides whether the attachment serves another access mode.
     let other = VolumeCall::ControllerPublishVolume { volume: v(1), node: N1, usage: MANY, readonly: false };
     story.judges(
         other,
@@ -312,12 +312,12 @@ fn a_volume_for_one_node_is_on_one_node() {
     let judged = |story: &Story, done| {
         story.judges(attach(v(1), N2), [(no(Code::FailedPrecondition), "fits"), (ok(), done)]);
     };
-    // Some volumes are for many nodes by nature.
+    // Some drivers can attach every volume to many nodes.
     judged(&story, "odd CTRL-PUBLISH-027");
     let mut by_nature = story.clone();
     by_nature.right(validate.clone(), said(VolumeResponse::Confirmed(true)));
     judged(&by_nature, "fits");
-    // Unless it is said to be so in no mode at all.
+    // Only a driver that confirms none of the modes for many nodes certainly cannot.
     story.right(validate, said(VolumeResponse::Confirmed(false)));
     judged(&story, "odd CTRL-PUBLISH-027");
     for mode in MODES_FOR_MANY_NODES {
@@ -354,11 +354,11 @@ fn detaching_is_always_possible() {
     story.judges(detach(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "CTRL-UNPUBLISH-001")]);
     let everywhere = VolumeCall::ControllerUnpublishVolume { volume: v(1), node: None };
     story.judges(everywhere, [(ok(), "fits"), (no(Code::InvalidArgument), "CTRL-UNPUBLISH-011")]);
-    // Nothing is said of a node that still uses the volume, as when it is lost.
+    // The specification does not say what to answer while the node still uses the volume, as a lost node may.
     let mut used = story.clone();
     used.done([stage(v(1), N1)]);
     used.judges(detach(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
-    // It is another node that this one's detaching leaves alone.
+    // The detachment from another node leaves this attachment as it is.
     story.done([detach(v(1), N2)]);
     story.judges(delete(v(1)), [(ok(), "odd CTRL-DELETEVOL-011")]);
     story.done([detach(v(1), N1), delete(v(1))]);
@@ -461,7 +461,7 @@ fn a_list_on_one_page_has_every_volume() {
         [
             (list(1, &[v(1)]), "fits"),
             (list(1, &[]), "CTRL-LISTVOL-002"),
-            // Other volumes that come and go may shift pages.
+            // Other volumes that come and go may move volumes between pages.
             (list(2, &[]), "fits"),
             (no(Code::Internal), "CTRL-LISTVOL-001"),
             (Answer::Unknown, "fits"),
@@ -476,12 +476,12 @@ fn a_list_on_one_page_has_every_volume() {
     );
 }
 
-/// Of a driver that never says how large its volumes are, an expansion that repeats what was asked for is no measure.
+/// The driver never reports the size of its volumes, so that its answer to a smaller expansion does not show their size.
 #[test]
 fn too_small_an_expansion_accuses_nothing_else() {
     let mut story = Story::of_a_volume();
     story.right(expand(v(1), 3 * GIB), said(VolumeResponse::Grown(3 * GIB, true)));
-    // The driver answers what was asked for, and the volume stays as large as it is.
+    // The driver only repeats the requested size, and the volume keeps its larger size.
     story.take(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
     let larger = CreateSpec { size: Size::at_least(3 * GIB), ..wanted() };
     let there = || made(VolumeFacts { capacity_bytes: 3 * GIB, ..facts(v(1)) });
