@@ -1,4 +1,4 @@
-//! The operations and the malformed requests, sent to a correct driver.
+//! The tests send the operations and the malformed requests to a correct driver.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::time::Duration;
