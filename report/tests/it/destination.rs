@@ -64,7 +64,7 @@ fn what_cannot_be_written_is_found_before_the_run() {
 
 #[test]
 fn a_full_disk_is_an_error_that_names_the_file() {
-    // The device that is always full; it is written in place, never replaced.
+    // This device is always full. The report is written to it in place, and does not replace it.
     let destination = Destination::open(Path::new("/dev/full")).unwrap();
     let error = destination.write("text").unwrap_err();
     assert!(matches!(error, DestinationError::Write { .. }), "{error}");

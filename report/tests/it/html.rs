@@ -1,4 +1,4 @@
-//! The page: whole, harmless, and the same for the same run.
+//! The page is complete, harmless, and equal for equal runs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use regex_lite::Regex;
 
 use crate::snapshots::{play, settled};
 
-/// The one place elsewhere that links lead to, and only where the reader follows one.
+/// Links may lead only to this address outside of the page, and only if the reader follows them.
 const SPECIFICATION: &str = "https://github.com/container-storage-interface/spec/blob/v1.12.0/spec.md";
 const SPECIFICATION_1_13: &str = "https://github.com/container-storage-interface/spec/blob/v1.13.0/spec.md";
 
-/// What a driver may not do to the page, wherever its texts stand.
+/// A driver may return this text anywhere, and it must not have an effect on the page.
 const HOSTILE: &str = "<script>alert('x')</script>\" onload=\"x\u{202e}\u{0}&amp;";
 
-/// The run without what differs from time to time.
+/// Sets the times of the run to fixed values.
 fn still(mut run: Run) -> Run {
     run.duration_ms = 0;
     for check in &mut run.checks {
@@ -30,7 +30,7 @@ fn still(mut run: Run) -> Run {
     run
 }
 
-/// An element, as it begins.
+/// This is the start tag of an element.
 struct Element {
     name: String,
     attributes: Vec<(String, String)>,
@@ -42,10 +42,10 @@ impl Element {
     }
 }
 
-/// Every element of the page in order.
+/// Returns all elements of the page in order.
 ///
 /// # Panics
-/// One of them is not closed, or closed out of order, or a `<` is no tag.
+/// Panics if an element is not closed, or is closed out of order, or if a `<` does not begin a tag.
 fn elements(page: &str) -> Vec<Element> {
     let tag = Regex::new(r#"^<(/?)([a-zA-Z0-9]+)((?: [a-zA-Z0-9-]+="[^"<>]*")*)>"#).unwrap();
     let attribute = Regex::new(r#" ([a-zA-Z0-9-]+)="([^"]*)""#).unwrap();
@@ -83,7 +83,7 @@ async fn the_page_of_a_run() {
     insta::assert_snapshot!("html", settled(&without_idle_rows(&page), &played.socket));
 }
 
-/// The page without the requirements that the run says nothing of.
+/// Returns the page without the requirements about which the run says nothing.
 fn without_idle_rows(page: &str) -> String {
     let row = Regex::new(r#"<tr id="[A-Z0-9-]+" class="dim none">.*?</tr>\n"#).unwrap();
     let page = row.replace_all(page, "");
@@ -117,7 +117,7 @@ async fn the_accused_call_of_a_failure_is_marked() {
     assert!(article.contains("INTERNAL"), "{article}");
 }
 
-/// Several runs, written and read again as `compare` does.
+/// Writes several runs, and reads them again as `compare` does.
 async fn stored(versions: &[&str]) -> Vec<Run> {
     let mut run = play(Detail::Quiet).await.journal;
     let mut read = |version: &&str| {

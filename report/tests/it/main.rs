@@ -1,4 +1,4 @@
-//! Reports as a reader gets them: of one run that has every outcome, and of runs as users meet them.
+//! The tests read reports as users do: those of one run that has every outcome, and those of ordinary runs.
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod destination;

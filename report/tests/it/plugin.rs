@@ -1,4 +1,4 @@
-//! A plugin with the Identity service alone, served for the length of a test.
+//! This plugin has only the Identity service, and is served while a test lasts.
 
 use csi_proto::v1::identity_server::{Identity, IdentityServer};
 use csi_proto::{Endpoint, Listener, v1};
@@ -30,12 +30,12 @@ impl Identity for Plugin {
     }
 
     async fn probe(&self, _: Request<v1::ProbeRequest>) -> Result<Response<v1::ProbeResponse>, Status> {
-        // What a hostile or careless driver might say to a terminal, a page or an XML parser.
+        // A hostile or careless driver might send such a text to a terminal, a page or an XML parser.
         Err(Status::internal("\u{1b}[31mred\u{1b}[0m <b>&amp;</b> ```"))
     }
 }
 
-/// A plugin being served; it stops when dropped.
+/// The plugin is served until this value is dropped.
 pub(crate) struct Running {
     pub(crate) endpoint: Endpoint,
     _stop: oneshot::Sender<()>,

@@ -1,4 +1,4 @@
-//! What a person reads of runs against the mock driver. Another test has every outcome in one run, with colours.
+//! The snapshots are the text that a person reads of runs against the mock driver. Another test has every outcome in one run, with colours.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::snapshots::settled;
 
-/// A run; without anything else, of a right driver.
+/// A scenario describes a run, by default of a right driver.
 struct Scenario {
     defects: &'static [Defect],
     filter: &'static str,
@@ -29,11 +29,11 @@ struct Scenario {
     access_types: &'static [AccessType],
     profile: Profile,
     known_failing: &'static str,
-    /// What happens once the first check has ended.
+    /// This happens as soon as the first check has ended.
     then: Then,
 }
 
-/// What happens in the middle of a run.
+/// These events may happen in the middle of a run.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
     Nothing,
@@ -71,7 +71,7 @@ impl Reporter for Interfering {
 }
 
 impl Scenario {
-    /// Runs it, one check after the other, and returns what the terminal showed.
+    /// Runs the checks one after another, and returns the text on the terminal.
     async fn play(self) -> String {
         let directory = tempfile::tempdir().unwrap();
         let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
@@ -119,7 +119,7 @@ impl Scenario {
     }
 }
 
-/// A test for each scenario, compared with the snapshot of its name.
+/// Declares a test for each scenario, which compares its text with the snapshot of the same name.
 macro_rules! scenarios {
     ($($name:ident { $($field:ident: $value:expr,)* ..$base:ident })+) => {
         $(#[tokio::test]

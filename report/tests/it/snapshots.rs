@@ -18,7 +18,7 @@ use crate::suite::{KNOWN_FAILING, SECRET, SUITE};
 /// The reports of one run.
 pub(crate) struct Played {
     terminal: String,
-    /// The stream of events.
+    /// The live stream of events is written here.
     stream: Arc<Mutex<Vec<u8>>>,
     pub(crate) journal: Run,
     pub(crate) socket: String,
@@ -82,12 +82,12 @@ fn options() -> RunOptions {
     }
 }
 
-/// Passes events on, with a crash and leaks of its own before the end.
+/// Passes all events on, and adds a crash and leaks before the end.
 struct Troubles<'a> {
     listeners: Vec<&'a mut dyn Reporter>,
 }
 
-/// What a stream writes, kept for the test.
+/// Keeps everything that a stream writes.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -132,7 +132,7 @@ impl Reporter for Troubles<'_> {
     }
 }
 
-/// The text without what differs from run to run: the socket, times, how a connection broke, names and ids of the run.
+/// Replaces the parts of a text that differ from run to run: the socket, times, the way a connection broke, and names and ids of the run.
 pub(crate) fn settled(text: &str, socket: &str) -> String {
     [
         (r"\(\d+ ms\)", "(N ms)"),
@@ -152,12 +152,12 @@ pub(crate) fn settled(text: &str, socket: &str) -> String {
     })
 }
 
-/// The text with escape sequences made visible.
+/// Makes escape sequences in a text visible.
 fn visible(text: &str) -> String {
     text.replace('\u{1b}', "␛")
 }
 
-/// The stream that is written while a run goes on says of each check what the one says that is made of the whole run.
+/// The events that are written during a run contain the same about each check as the events that are made from the whole run.
 #[tokio::test]
 async fn a_stream_has_an_event_for_each_check_and_an_end() {
     let played = play(Detail::Quiet).await;
@@ -201,7 +201,7 @@ async fn terminal_full() {
 #[tokio::test]
 async fn written_reports() {
     let mut played = play(Detail::Quiet).await;
-    // How many there are follows the clock.
+    // The number of steps depends on the duration of the calls.
     played.journal.rpcs.iter_mut().for_each(|calls| calls.steps.clear());
     for format in [Format::Junit, Format::Json, Format::Markdown, Format::Github] {
         insta::assert_snapshot!(
@@ -211,7 +211,7 @@ async fn written_reports() {
     }
 }
 
-/// JUnit has four outcomes, so that each stands for several of ours. Its `checks` has all of them.
+/// JUnit has only four outcomes, each of which stands for several of ours. Its property `checks` has all of ours.
 #[tokio::test]
 async fn all_reports_have_the_same_numbers() {
     let played = play(Detail::Normal).await;

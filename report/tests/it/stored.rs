@@ -1,11 +1,11 @@
-//! A report of the schema before is read as one of this version is.
+//! A report of the previous schema is read like one of the present schema.
 
 use std::path::Path;
 
 use csi_harness::results::outcome::OutcomeKind;
 use csi_report::{Badge, Format, Run, compare};
 
-/// A run of four checks against the mock driver with a defect, written before flaky failures had an outcome of their own.
+/// Returns the report of four checks on the mock driver with a defect. It was written before flaky failures had an outcome of their own.
 fn before() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/report-v2.json"))
 }

@@ -1,9 +1,9 @@
-//! Checks that end in every way there is.
+//! The checks of this suite end in every way that there is.
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 
-/// Stands in a request, and must stand nowhere else.
+/// This text is in a request, and must not be in any report.
 pub(crate) const SECRET: &str = "hunter2";
 
 check! {
@@ -198,7 +198,7 @@ check! {
     }
 }
 
-/// What is known to fail.
+/// This is the list of known failures of the run.
 pub(crate) const KNOWN_FAILING: &str = "identity/probe/known  # the vendor mends it in v2\n\
                                         identity/get-plugin-info/listed  # was mended long ago\n";
 
