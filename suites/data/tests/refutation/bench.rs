@@ -11,13 +11,13 @@ use csi_test_support::hostpath::{self, Backend};
 use csi_test_support::run::{Run, options};
 use libtest_mimic::Failed;
 
-/// Everything that the checks ask for.
+/// These flags switch on everything that the checks ask for.
 const FLAGS: [&str; 4] =
     ["--enable-attach", "--check-volume-lifecycle", "--enable-topology", "--enable-volume-expansion"];
-/// What the driver puts off, it does within a moment.
+/// The driver does everything that it puts off within this time.
 const SETTLES_MS: u64 = 2_000;
 
-/// Runs the checks that are wanted, of this suite and of the stateful one; without root it prints that it does not.
+/// Runs the wanted checks of this suite and of the stateful ones. Without root, it prints that the test is skipped.
 pub(crate) fn play(
     backend: Backend,
     defect: Option<Defect>,
@@ -27,7 +27,8 @@ pub(crate) fn play(
     hostpath::in_directory(play).transpose()
 }
 
-/// Runs a check as [`play`] does, on a driver in a process of its own, which forgets when it is killed what it has not written to a file.
+/// Runs a check as [`play`] does, on a driver in a process of its own. If it is killed, it forgets everything that it has not written to a
+/// file.
 pub(crate) fn play_in_child(
     backend: Backend,
     defect: Option<Defect>,
@@ -37,7 +38,7 @@ pub(crate) fn play_in_child(
     hostpath::in_directory(play).transpose()
 }
 
-/// Runs a check as [`play_in_child`] does, on a driver that can be killed before each change that it makes. Where the kernel does not let its
+/// Runs a check as [`play_in_child`] does, on a driver that can be killed before each change that it makes. If the kernel does not let its
 /// system calls be watched, it prints that the test is skipped.
 pub(crate) fn play_in_watched_child(defect: Option<Defect>, check: &str) -> Result<Option<Run>, Failed> {
     let play = async |root: &Path| {
@@ -50,7 +51,7 @@ pub(crate) fn play_in_watched_child(defect: Option<Defect>, check: &str) -> Resu
     hostpath::in_directory(play).transpose().map(Option::flatten)
 }
 
-/// The process of the driver.
+/// The driver runs in this process or in a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Here,
@@ -72,10 +73,10 @@ async fn play_in(
     };
     let mut config = Config { state_dir: Some(root.join("state")), ..backend.run_config(root) };
     if defect.is_some() {
-        // That it is found counts, and not how small the sequence gets that shows it.
+        // The test only has to find the defect, and not the shortest sequence that shows it.
         (config.effort.faults, config.effort.check_budget_ms) = (1, 60_000);
         config.time_limits.settle_ms = Some(SETTLES_MS);
-        // What is found by chance is no part of the matrix.
+        // The matrix does not depend on findings by chance.
         config.effort.cases = 1;
     }
     let stateful = [
@@ -84,7 +85,7 @@ async fn play_in(
         csi_suite_stateful::restart::SUITE,
     ];
     let registry = Registry::new([SUITE].into_iter().chain(stateful));
-    // A defect may reach a check through the calls of another one, so that they run one at a time.
+    // A defect may reach a check through the calls of another check, so that checks run one at a time.
     let jobs = if defect.is_some() { 1 } else { 4 };
     let options = RunOptions { jobs, ..options(registry, 1) };
     Run::on(driver, config, options, |check| is_wanted(&check.id)).await

@@ -1,8 +1,8 @@
-//! Shows that the checks can be trusted: the reference driver passes them on directories, file systems and devices, and each
-//! finds the defects that it names. Needs root for mounts and loop devices; without it, nothing is tried, and that is said.
+//! Shows that the checks can be trusted: the reference driver passes them on directories, file systems and devices, and each finds the
+//! defects that it names. The tests need root for mounts and loop devices; without it, they print that they are skipped.
 //!
-//! On a defect, the checks that name it are tried. `UPDATE=1 cargo test -p csi-suite-data --test refutation` tries all of them, and writes the
-//! matrix of checks and defects anew; with `MATRIX=1/1` it is compared.
+//! On a defect, the checks that name it are run. `UPDATE=1 cargo test -p csi-suite-data --test refutation` runs all of them, and writes the
+//! matrix of checks and defects; with `MATRIX=1/1` the matrix is compared.
 
 mod bench;
 
@@ -18,7 +18,7 @@ use csi_test_support::matrix::MatrixFile;
 use csi_test_support::proven::Matrix;
 use libtest_mimic::{Arguments, Failed};
 
-/// Drivers at the same time; they wait more than they work.
+/// This number of drivers run at the same time, because they wait more than they work.
 const TRIALS_AT_ONCE: usize = 10;
 
 fn main() -> ExitCode {
@@ -47,10 +47,10 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A check that publishes volumes in other ways than this suite: what is published by any check, this suite looks at.
+/// This check publishes volumes in other ways than this suite, which judges everything that any check publishes.
 const PUBLISHES: &str = "property/nodes";
 
-/// Nothing is said of a right driver, and where it has file systems and devices, no check is left out.
+/// No check accuses a right driver, and none is skipped if volumes are file systems and devices.
 fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
     let is_wanted = |id: &str| is_own(id) || id == PUBLISHES;
     let Some(played) = bench::play(backend, None, is_wanted)? else { return Ok(()) };
@@ -68,14 +68,15 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// Defects in the handling of mounts after a driver was killed, each with the check that finds it and the rule.
+/// These are defects in the handling of mounts after a driver was killed, each with the check that finds it and the rule.
 const AFTER_RESTART: [(Defect, &str, &str); 3] = [
     (Defect::ForgetsPublications, "restart/in-use", "NODE-UNPUBLISH-002"),
     (Defect::UnmountsAtStart, "data/sequences/driver-killed", "NODE-PUBLISH-027"),
     (Defect::TrustsRecords, "restart/reboot", "RESTART-003"),
 ];
 
-/// The check fails under the mildest profile, by this rule: its evidence is certain. The driver is a process, as it is for users.
+/// The check must fail by this rule even under the mildest profile, because its evidence is certain. The driver is a process, as it is for
+/// users.
 fn fails_after_restart(defect: Defect, check: &str, rule: &str) -> Result<(), Failed> {
     let Some(played) = bench::play_in_child(Backend::Images, Some(defect), check)? else { return Ok(()) };
     let reports = played.by_label();
@@ -90,7 +91,7 @@ fn fails_after_restart(defect: Defect, check: &str, rule: &str) -> Result<(), Fa
     }
 }
 
-/// A check does not take what its own calls have brought about for a fault of another kind.
+/// A check must not take the effects of its own calls for a fault of another kind.
 fn is_not_blamed(defect: Defect, check: &str) -> Result<(), Failed> {
     let Some(played) = bench::play(Backend::Images, Some(defect), |id| id == check)? else { return Ok(()) };
     let is_blamed = |outcome: &&Outcome| outcome.violation().is_some();
@@ -100,8 +101,8 @@ fn is_not_blamed(defect: Defect, check: &str) -> Result<(), Failed> {
     }
 }
 
-/// A driver in a process of its own is killed before certain changes that it makes for a copy. If it is right, nothing is reported; if it takes
-/// an unfinished copy for a whole one, the failure shows that kill.
+/// The driver is killed before certain changes that it makes for a copy. A right driver is not accused. If the driver takes an unfinished
+/// copy for a complete one, the failure must show that kill.
 fn is_killed_before_a_change(defect: Option<Defect>) -> Result<(), Failed> {
     let check = "data/sequences/driver-killed";
     let Some(played) = bench::play_in_watched_child(defect, check)? else { return Ok(()) };
@@ -119,7 +120,7 @@ fn is_killed_before_a_change(defect: Option<Defect>) -> Result<(), Failed> {
     }
 }
 
-/// Whether a check is one of this suite.
+/// Returns true for the checks of this suite.
 fn is_own(id: &str) -> bool {
     SUITE.checks.iter().any(|check| check.id == id)
 }
@@ -142,7 +143,7 @@ fn matrix() -> Matrix<Defect> {
     }
 }
 
-/// Lines that depend on how much time there is: sequences go on with calls at random.
+/// Returns true for lines that depend on the time, because sequences make random calls until it is over.
 fn varies(_: &Defect, line: &str) -> bool {
     line.contains("data/sequences/")
 }
