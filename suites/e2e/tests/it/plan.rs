@@ -14,7 +14,7 @@ use csi_suite_e2e::suites::NOT_UPSTREAMS;
 use csi_suite_e2e::version::Version;
 use csi_suite_e2e::view::{Unmet, View};
 
-/// A definition that promises everything.
+/// Returns a definition that promises everything.
 fn everything() -> DriverDefinition {
     let capabilities: Vec<String> = Capability::ALL.iter().map(|one| format!("    {one}: true\n")).collect();
     let text = format!(
@@ -196,7 +196,7 @@ fn ids_and_names_show_the_definition() {
         "External Storage [Driver: a.example] [Definition: rwx-class] [Testpattern: Dynamic PV (default fs)] volumes should store data"
     );
     let registry = Registry::new([plan::suite_to_list(&all)]);
-    // The label is that of an access type, too.
+    // The label of the definition is also the label of an access type.
     let id = format!("{ID}@block");
     assert_eq!(registry.find(&id).unwrap().id, id);
     let chosen = |terms: &str| {
@@ -263,7 +263,7 @@ fn the_plan_says_what_the_emulated_cluster_lacks() {
         let unmet = found.unmet(&definition, None, &EmulatedClusters::view(2, false));
         assert!(matches!(&unmet, Some(Unmet::Depends(_))), "{id}: {unmet:?}");
     }
-    // The segments that nodes are in are known of a cluster.
+    // The view of a cluster has the segments of its nodes.
     let node = |name: &str, zone: &str| Node {
         name: name.to_owned(),
         topology: [("zone".to_owned(), zone.to_owned())].into(),

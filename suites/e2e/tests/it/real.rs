@@ -1,4 +1,4 @@
-//! Tests in a real cluster, against an API server in this process. Commands in pods need a WebSocket, which only `workload` has.
+//! The tests run against an API server in this process, as in a real cluster. Commands in pods need a WebSocket, which only `workload` has.
 
 mod api;
 mod close;
@@ -29,12 +29,12 @@ use serde_json::json;
 use api::Api;
 use controllers::DRIVER;
 
-/// The namespace of the test.
+/// The test has this namespace.
 const NAMESPACE: &str = "sanity-abc123-1-0";
 const RUN: &str = "sanity-abc123";
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// A server with two nodes, the first of which has the driver, and everything that there is of snapshots.
+/// Returns a server with two nodes, the first of which has the driver, and with all kinds of snapshots.
 fn cluster() -> Api {
     let api = Api::default();
     api.store(|store| {
@@ -94,7 +94,7 @@ async fn clusters(api: &Api) -> KubeClusters {
     KubeClusters::new(found(api).await, settings(), VolumeSlots::default(), LIMIT, |_| {})
 }
 
-/// The namespace of a test.
+/// Makes the namespace of a test.
 async fn namespace(api: &Api) -> Arc<KubeCluster> {
     Arc::new(clusters(api).await.namespace(RUN, NAMESPACE))
 }
@@ -114,7 +114,7 @@ fn claim(name: &str, class: &str) -> PvcSpec {
     }
 }
 
-/// The reason for which a test would be broken.
+/// Returns the reason for which a test would be broken.
 fn broken(stop: Stop) -> String {
     match stop {
         Stop::Broken(why) => why,
@@ -122,7 +122,7 @@ fn broken(stop: Stop) -> String {
     }
 }
 
-/// A namespace with a class and a claim that is bound.
+/// Makes a namespace with a class and a claim that is bound.
 async fn with_claim(api: &Api) -> Arc<KubeCluster> {
     let real = namespace(api).await;
     real.create_storage_class(&class("class-0")).await.unwrap();

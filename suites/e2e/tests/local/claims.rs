@@ -1,4 +1,4 @@
-//! Claims and their volumes, on the driver in memory.
+//! The tests make claims and their volumes on the driver in memory.
 
 use csi_harness::prelude::{CheckResult, Cx};
 use csi_harness::results::outcome::Halt;
@@ -52,7 +52,7 @@ fn a_claim_gets_a_volume_that_goes_with_it() {
     );
 }
 
-/// A driver that takes the name of a PersistentVolume for its handle, or the other way round, finds no volume.
+/// With unlike names, a driver finds no volume if it takes the name of a PersistentVolume for its handle, or the other way round.
 fn names_of_volumes_are_unlike_their_handles() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
@@ -76,7 +76,7 @@ fn names_of_volumes_are_unlike_their_handles() {
     }
 }
 
-/// Returns a text of a printed request.
+/// Returns the value of a text field in a printed request.
 fn field<'a>(request: &'a str, name: &str) -> &'a str {
     let (_, rest) = request.split_once(&format!("\"{name}\":\"")).unwrap();
     rest.split('"').next().unwrap()
@@ -109,7 +109,7 @@ fn what_is_asked_for_after_minutes_only() {
     assert_eq!(on_mock(config, body).passed().calls(), ["CreateVolume"]);
 }
 
-/// Volumes that are being made when a run is interrupted.
+/// This number of volumes are being made when the run is interrupted.
 const UNDER_WAY: usize = 5;
 
 fn an_interruption_undoes_what_is_under_way() {

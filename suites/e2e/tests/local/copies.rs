@@ -1,4 +1,4 @@
-//! Snapshots, copies, larger volumes and other classes of attributes.
+//! The tests make snapshots, copies, larger volumes and other classes of attributes.
 
 use csi_harness::prelude::{CheckResult, Cx, Stop};
 use csi_suite_e2e::cluster::{
@@ -82,7 +82,7 @@ fn a_claim_grows_in_use_and_out_of_use() {
         started(&local, "pod").await?;
         grown(&local, 400 << 20).await?;
         delete_pod(&local, "pod").await?;
-        // A call to detach it at the same time would make the driver put the expansion off.
+        // The driver would put the expansion off during a call to detach the volume.
         while local.is_attached(made.volume.as_deref().unwrap()).await? {
             local.changed().await;
         }
@@ -91,7 +91,7 @@ fn a_claim_grows_in_use_and_out_of_use() {
         while !conditions().await?.contains(&"FileSystemResizePending".to_owned()) {
             local.changed().await;
         }
-        // The resizer takes nothing away before the node has done its part.
+        // The resizer keeps both conditions until the node has expanded the file system.
         assert_eq!(conditions().await?, ["Resizing", "FileSystemResizePending"]);
         local.create_pod(&pod_spec("later", VolumeMode::Filesystem, false)).await?;
         started(&local, "later").await?;

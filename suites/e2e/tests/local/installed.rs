@@ -38,7 +38,7 @@ pub(crate) const TESTS: &[Test] = &[
 const SECRETS: &str = "kind: Secret\nmetadata: {name: claim-creds}\nstringData: {password: hunter2}\n---\n\
                        kind: Secret\nmetadata: {name: creds, namespace: storage}\ndata: {password: aHVudGVyMg==}\n";
 
-/// Parameters that name a Secret.
+/// Returns class parameters that name a Secret for these uses.
 fn naming(secrets: &[&str], namespace: &str, name: &str) -> Pairs {
     let keys = secrets.iter().flat_map(|secret| {
         [
@@ -49,7 +49,7 @@ fn naming(secrets: &[&str], namespace: &str, name: &str) -> Pairs {
     keys.map(|(key, value)| (key, value.to_owned())).collect()
 }
 
-/// A class of the driver with parameters, made.
+/// Creates a class of the driver with these parameters.
 async fn class(local: &EmulatedCluster, cx: &Cx, parameters: Pairs) -> CheckResult<StorageClass> {
     let provisioner = cx.target().info().name.clone();
     let class = StorageClass {
@@ -97,14 +97,14 @@ fn each_call_has_the_secret_that_its_class_names() {
     have_secrets(&on_mock_installed_with(SECRETS, strict(), body), &methods);
 }
 
-/// A driver that demands the secret.
+/// Returns the settings of a driver that demands the secret.
 fn strict() -> Config {
     let mut config = Config::default();
     config.required_secrets.0.insert("password".to_owned(), "hunter2".to_owned());
     config
 }
 
-/// The calls were made, and answered by a driver that is strict; what is secret is nowhere to be seen.
+/// Asserts that these calls were made with the secret, which the driver demands, and that no request shows it.
 fn have_secrets(played: &Played, methods: &[&str]) {
     let calls = played.passed().calls();
     for method in methods {
@@ -115,7 +115,7 @@ fn have_secrets(played: &Played, methods: &[&str]) {
     }
 }
 
-/// A class of snapshots, or of groups of them.
+/// Returns a class of snapshots or of group snapshots.
 fn snapshot_class(driver: String, parameters: Pairs) -> SnapshotClass {
     SnapshotClass {
         name: "snapshots".to_owned(),
@@ -126,7 +126,7 @@ fn snapshot_class(driver: String, parameters: Pairs) -> SnapshotClass {
     }
 }
 
-/// A snapshot, and the same again by its id.
+/// Takes a snapshot, and imports it again by its id.
 async fn snapshots(local: &EmulatedCluster, driver: String) -> CheckResult {
     let parameters = naming(&["snapshotter-secret", "snapshotter-list-secret"], "storage", "creds");
     local.create_snapshot_class(&snapshot_class(driver, parameters)).await?;
@@ -189,13 +189,13 @@ fn a_template_without_meaning_accuses_no_driver() {
     assert!(on_mock(Config::default(), body).passed().calls().is_empty());
 }
 
-/// The CSIDriver of the mock, with this in its spec.
+/// Returns the CSIDriver of the mock driver, with this text in its spec.
 fn csi_driver(spec: &str) -> String {
     let name = Config::default().driver_name;
     format!("apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n")
 }
 
-/// The file in which the driver records its calls, so that a test sees them at once.
+/// Returns the file in which the driver records its calls, so that a test sees them at once.
 fn call_log() -> PathBuf {
     std::env::temp_dir().join(format!("local-test-{}.calls", std::process::id()))
 }
@@ -269,7 +269,7 @@ fn limits_are_read_again() {
     async fn body(local: EmulatedCluster, _: Cx) -> CheckResult {
         let limit = async || CheckResult::Ok(local.nodes().await?.remove(0).volume_limit);
         let first = limit().await?;
-        // Each answer has another one.
+        // Each answer of the driver has another limit.
         while limit().await? == first {
             local.read_limits_again().await?;
         }
@@ -312,7 +312,7 @@ fn a_pod_fails_on_a_node_that_is_full() {
         local.close().await
     }
     let defaults = Config::default();
-    // Every volume is where the one node reaches it.
+    // With a single node, every volume can be reached from it.
     let nodes = defaults.nodes.iter().take(1).cloned().collect();
     let config = Config { attach_limit: Some(1), nodes, ..defaults };
     type Body = fn(EmulatedCluster, Cx) -> Pin<Box<dyn Future<Output = CheckResult> + Send>>;

@@ -1,4 +1,4 @@
-//! The cluster that is played: on a driver that mounts, as root, and on one in memory.
+//! The emulated cluster runs on the reference driver, which needs root for its mounts, and on the driver in memory.
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod claims;
@@ -16,7 +16,7 @@ use csi_suite_e2e::emulated_cluster::sandbox;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
-    // The sandboxes of pods and their workloads are this program again.
+    // This program also runs as the sandboxes of pods and their workloads.
     if csi_workload::run_if_asked() {
         return ExitCode::SUCCESS;
     }

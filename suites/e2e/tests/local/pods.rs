@@ -1,4 +1,4 @@
-//! Pods that see volumes.
+//! The tests run pods that use volumes.
 
 use std::time::Duration;
 

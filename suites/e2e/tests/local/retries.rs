@@ -1,4 +1,4 @@
-//! A driver that fails for a while and then works, at each call that kubelet and the sidecars make.
+//! The driver fails for a while and then works, at each call that kubelet and the sidecars make.
 
 use csi_harness::prelude::{CheckResult, Cx};
 use csi_mock_driver::Config;
@@ -12,7 +12,7 @@ use crate::stage::{
     Test, claim, class, delete_pod, grown, on_mock_paused, started, take_groups, take_snapshots,
 };
 
-/// The number of failures of each call, which last more than a minute with the sidecars' pauses.
+/// Each call fails this number of times, which takes more than a minute with the pauses of the sidecars.
 const TIMES: u32 = 7;
 const CODES: [&str; 3] = ["INTERNAL", "UNAVAILABLE", "ABORTED"];
 
@@ -49,13 +49,13 @@ fn goes_on_after(method: &str) {
         let mut config = Config::default();
         config.fail.insert(method.parse().unwrap(), format!("{code}:{TIMES}").parse().unwrap());
         let played = on_mock_paused(config, life);
-        // The calls of the run itself get a share of the other failures.
+        // Some failures with the other codes meet calls of the run itself.
         let is_enough = played.passed().times(method) > TIMES as usize || code != "INTERNAL";
         assert!(is_enough, "{method} {code}: {played:#?}");
     }
 }
 
-/// Everything that a volume can go through.
+/// Takes a volume through all of its calls.
 async fn life(local: EmulatedCluster, cx: Cx) -> CheckResult {
     let class = class(&local, &cx).await;
     while local.capacities(&class.name).await?.is_empty() {

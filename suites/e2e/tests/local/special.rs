@@ -1,4 +1,4 @@
-//! Checks further demands of pods on volumes: parts of them, a group, their own volumes; and a restarted kubelet.
+//! Checks special uses of volumes by pods: parts of them, a group, volumes of a pod's own; and a restarted kubelet.
 
 use std::path::Path;
 
@@ -83,7 +83,7 @@ fn files_are_handed_over_to_the_group() {
     played.passed();
 }
 
-/// Without a CSIDriver object and without a file system type, kubelet leaves the group alone, which a failure has to say.
+/// Without a CSIDriver object and a file system type, kubelet does not change the group of the files, which the failure has to say.
 fn files_that_are_not_handed_over_have_a_reason() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
@@ -173,14 +173,15 @@ fn kubelet_takes_up_what_it_finds() {
         local.close().await
     }
     let Some(played) = on_hostpath(&FLAGS, body) else { return };
-    // For the pod that stays once more; either is asked for again while the driver does the other.
+    // The volume is published once more for the pod that stays, and each of the two calls is repeated while the driver is busy with the
+    // other.
     let unpublished = played.passed().requests("NodeUnpublishVolume").len();
     let published = played.requests("NodePublishVolume").len();
     assert!(unpublished >= 2 && published >= 3, "{unpublished}, {published}");
     assert_eq!(played.requests("NodeUnstageVolume").len(), 1);
 }
 
-/// Lets a pod go by force while kubelet is stopped, does something to the file that kubelet would read, and starts it.
+/// Deletes a pod by force while kubelet is stopped, changes the file that kubelet would read, and starts kubelet.
 async fn orphaned(
     local: &EmulatedCluster,
     cx: &Cx,
@@ -228,12 +229,12 @@ fn kubelet_makes_no_call_for_what_it_cannot_read() {
         });
         let target = target.await?;
         assert!(!cx.is_mount_point(&target), "it is unmounted all the same");
-        // The driver takes the volume for published, and says so when it is to be detached.
+        // The driver still counts the volume as published, and refuses to detach it.
         let Err(Stop::Violation(why)) = local.close().await else { panic!("the driver was not asked") };
         assert!(format!("{why:?}").contains("still staged or published"), "{why:?}");
         Ok(())
     }
-    // Half of the time is for what does not go.
+    // Half of this time is spent on waiting for objects that stay.
     let Some(played) = on_hostpath_within(20_000, &FLAGS, body) else { return };
     played.failed("kubelet cannot read what it wrote beside a volume");
     assert_eq!(

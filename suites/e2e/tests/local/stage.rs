@@ -1,4 +1,4 @@
-//! A driver, a check that plays a cluster against it, and what was called.
+//! The tests emulate a cluster in a check that runs against a driver, and look at the calls that it made.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use csi_test_support::{hostpath, machine};
 use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
 
-/// A test of this program.
+/// A test of this program has a name and a function.
 pub(crate) type Test = (&'static str, fn());
 
-/// Everything that the reference driver can do, and that it is strict about.
+/// These flags switch on all features and strict rules of the reference driver.
 pub(crate) const FLAGS: [&str; 7] = [
     "--enable-attach",
     "--check-volume-lifecycle",
@@ -45,15 +45,15 @@ pub(crate) const FLAGS: [&str; 7] = [
     "--accepted-mutable-parameter-names=tier",
 ];
 
-/// The result of a check.
+/// This is the result of a check.
 #[derive(Debug)]
 pub(crate) struct Played {
     label: String,
     outcome: Outcome,
     calls: Vec<CallRecord>,
-    /// Incidents between the calls.
+    /// These incidents happened between the calls.
     pub(crate) incidents: Vec<String>,
-    /// The remains of the check.
+    /// The check left these objects behind.
     left: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl Played {
         Played { label, outcome: report.outcome, calls: report.calls, incidents, left: report.leftovers }
     }
 
-    /// The calls, without those that only ask who the driver is, what it can do, and how its volumes are.
+    /// Returns the calls, without those that only ask for the driver's name and capabilities and for the state of its volumes.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         self.calls
             .iter()
@@ -73,7 +73,7 @@ impl Played {
             .collect()
     }
 
-    /// The check passed, left nothing, and nothing had to be undone for it.
+    /// Asserts that the check passed, left nothing, and that nothing had to be undone for it.
     pub(crate) fn passed(&self) -> &Played {
         assert!(matches!(self.outcome, Outcome::Passed) && self.left.is_empty(), "{self:#?}");
         assert!(!self.calls.iter().any(|call| call.cleanup), "{self:#?}");
@@ -85,34 +85,34 @@ impl Played {
         self.calls.iter().filter(|call| call.rpc.method == method && !call.cleanup).count()
     }
 
-    /// The check failed for this reason: a warning, where these are strict. All that was left could be undone.
+    /// Asserts that the check failed for this reason, and that everything it left could be undone.
     pub(crate) fn failed(&self, because: &str) {
         let failed =
             matches!(&self.outcome, Outcome::Failed(found) if found.violation.message.contains(because));
         assert!(failed && self.left.is_empty(), "{self:#?}");
     }
 
-    /// The check did not apply, because.
+    /// Asserts that the check was skipped for this reason.
     pub(crate) fn skipped(&self, because: &str) {
         assert!(matches!(&self.outcome, Outcome::Skipped(why) if why.contains(because)), "{self:#?}");
     }
 
-    /// Returns the remains.
+    /// Returns the objects that the check left behind.
     pub(crate) fn left(&self) -> &[String] {
         &self.left
     }
 
-    /// The requests of one RPC, printed.
+    /// Returns the requests of one RPC as text.
     pub(crate) fn requests(&self, method: &str) -> Vec<String> {
         let calls = self.calls.iter().filter(|call| call.rpc.method == method);
         calls.map(|call| format!("{:?}", call.request)).collect()
     }
 }
 
-/// Time for a check.
+/// This is the time limit of a check.
 const CHECK_MS: u64 = 600_000;
 
-/// Plays on the reference driver; without root it prints that it does not.
+/// Runs a check on the reference driver. Without root, it prints that the test is skipped.
 pub(crate) fn on_hostpath<F>(flags: &[&str], body: fn(EmulatedCluster, Cx) -> F) -> Option<Played>
 where
     F: Future<Output = CheckResult> + Send + 'static,
@@ -132,7 +132,7 @@ where
     with_hostpath(flags, async |root, driver| play(root, vec![driver.routes()], "", check_ms, body).await)
 }
 
-/// Runs tests of Kubernetes on the reference driver, and says which of them failed.
+/// Runs tests of Kubernetes on the reference driver, and returns those that failed.
 pub(crate) fn upstream_on_hostpath(definition: &Path, flags: &[&str], filter: &str) -> Option<Vec<String>> {
     let loaded = DriverDefinition::load(definition).unwrap();
     let definition = Arc::new(Definition::new(loaded, None).unwrap());
@@ -154,7 +154,7 @@ pub(crate) fn upstream_on_hostpath(definition: &Path, flags: &[&str], filter: &s
     Some(bad)
 }
 
-/// Starts the reference driver, with a directory that has no mounts in the end.
+/// Starts the reference driver in a directory below which no mounts may be left in the end.
 fn with_hostpath<T>(flags: &[&str], play: impl AsyncFnOnce(&Path, &HostpathDriver) -> T) -> Option<T> {
     if !machine::can_mount() {
         return None;
@@ -172,7 +172,7 @@ fn with_hostpath<T>(flags: &[&str], play: impl AsyncFnOnce(&Path, &HostpathDrive
     Some(played)
 }
 
-/// Runs on the in-memory driver, with two nodes.
+/// Runs a check on the in-memory driver with two nodes.
 pub(crate) fn on_mock<F>(config: csi_mock_driver::Config, body: fn(EmulatedCluster, Cx) -> F) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
@@ -192,13 +192,13 @@ where
     on_mock_in(&tokio::runtime::Runtime::new().unwrap(), manifests, config, CHECK_MS, body)
 }
 
-/// Runs on the in-memory driver, on a clock that moves when nobody has anything to do.
+/// Runs a check on the in-memory driver, with a clock that only moves when all tasks wait.
 pub(crate) fn on_mock_paused<F>(config: csi_mock_driver::Config, body: fn(EmulatedCluster, Cx) -> F) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-    // Ten times as long, as it costs nothing.
+    // The limit is ten times as long, because time on this clock costs nothing.
     on_mock_in(&runtime.unwrap(), "", config, CHECK_MS * 10, body)
 }
 
@@ -220,7 +220,7 @@ where
     })
 }
 
-/// Runs on the in-memory driver, in a run that the body can interrupt.
+/// Runs a check on the in-memory driver, in a run that the body can interrupt.
 pub(crate) fn on_mock_interrupted<F>(
     config: csi_mock_driver::Config,
     body: fn(EmulatedCluster, Cx, watch::Sender<Halt>) -> F,
@@ -262,7 +262,7 @@ where
     play_until(root, nodes, manifests, check_ms, signal, body).await
 }
 
-/// Plays until the body ends, or the signal is raised.
+/// Runs the check until its body ends, or the signal is raised.
 async fn play_until<F>(
     root: &Path,
     nodes: Vec<Routes>,
@@ -282,7 +282,7 @@ where
     played
 }
 
-/// Runs a suite: what came of each check, and what is left of all of them.
+/// Runs a suite, and returns the result of each check and the objects that all of them left.
 async fn run(
     root: &Path,
     nodes: Vec<Routes>,
@@ -335,7 +335,7 @@ async fn run(
     (run.reports.into_iter().map(Played::of).collect(), leaks)
 }
 
-/// A check that has a cluster of its own.
+/// Makes a check that has a cluster of its own.
 fn check<F>(settings: Settings, body: impl Fn(EmulatedCluster, Cx) -> F + Send + Sync + 'static) -> Check
 where
     F: Future<Output = CheckResult> + Send + 'static,
@@ -357,7 +357,7 @@ where
     }
 }
 
-/// A class of the driver, made.
+/// Creates a class of the driver.
 pub(crate) async fn class(local: &EmulatedCluster, cx: &Cx) -> StorageClass {
     let class = StorageClass {
         name: "class".to_owned(),
@@ -369,7 +369,7 @@ pub(crate) async fn class(local: &EmulatedCluster, cx: &Cx) -> StorageClass {
     class
 }
 
-/// Asks for a claim and waits until it is bound, or given up.
+/// Creates a claim and waits until it is bound, or has failed.
 pub(crate) async fn claim(local: &EmulatedCluster, spec: PvcSpec) -> Pvc {
     local.create_pvc(&spec).await.unwrap();
     loop {
@@ -381,7 +381,7 @@ pub(crate) async fn claim(local: &EmulatedCluster, spec: PvcSpec) -> Pvc {
     }
 }
 
-/// Waits until a pod is past its start.
+/// Waits until a pod has started, or has failed to start.
 pub(crate) async fn started(local: &EmulatedCluster, name: &str) -> CheckResult<Pod> {
     loop {
         let pod = local.pod(name).await?.unwrap();
@@ -401,7 +401,7 @@ pub(crate) async fn delete_pod(local: &EmulatedCluster, name: &str) -> CheckResu
     Ok(())
 }
 
-/// Waits until the claim has so many bytes and the attributes that were asked for.
+/// Waits until the claim has this number of bytes and the attributes that were requested.
 pub(crate) async fn grown(local: &EmulatedCluster, bytes: i64) -> CheckResult {
     loop {
         let claim = local.claim("claim").await?.unwrap();
@@ -413,7 +413,7 @@ pub(crate) async fn grown(local: &EmulatedCluster, bytes: i64) -> CheckResult {
     }
 }
 
-/// Takes a snapshot of the claim, and the same again by its id.
+/// Takes a snapshot of the claim, and imports it again by its id.
 pub(crate) async fn take_snapshots(local: &EmulatedCluster, class: &str) -> CheckResult {
     let mut origin = SnapshotOrigin::Claim("claim".to_owned());
     for name in ["taken", "found"] {
@@ -433,7 +433,7 @@ pub(crate) async fn take_snapshots(local: &EmulatedCluster, class: &str) -> Chec
     Ok(())
 }
 
-/// Takes a group snapshot of the claims with these labels, and the same again by its id.
+/// Takes a group snapshot of the claims with these labels, and imports it again by its id.
 pub(crate) async fn take_groups(local: &EmulatedCluster, class: &str, labels: Pairs) -> CheckResult {
     let mut origin = GroupSnapshotOrigin::Labels(labels);
     for name in ["group", "found-group"] {

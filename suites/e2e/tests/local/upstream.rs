@@ -1,4 +1,4 @@
-//! Tests of Kubernetes on the reference driver.
+//! The tests run tests of Kubernetes on the reference driver.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn the_suite_volumes_passes() {
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
-/// Here a claim that names a class which is younger than it is refused: csi-resizer would overlook it.
+/// The emulated cluster refuses a claim that names a class which is younger than the claim, because csi-resizer would overlook it.
 fn the_suite_volume_modify_passes() {
     let definition =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver-definitions/hostpath-image.yaml");
@@ -27,13 +27,13 @@ fn the_suite_volume_modify_passes() {
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
-/// Upstream's own test of it cannot pass, so that the definition does not promise it.
+/// The definition does not promise this feature, because upstream's own test of it cannot pass.
 fn the_suite_snapshotmetadata_passes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = std::fs::read_to_string(root.join("driver-definitions/hostpath.yaml")).unwrap();
     let promised = text.replace("snapshotMetadata: false", "snapshotMetadata: true");
     assert_ne!(promised, text);
-    // The named files are in the checkout, wherever the definition is.
+    // The files that the definition names are in the checkout, but the definition is copied to another folder.
     let promised = promised.replace("FromFile: ", &format!("FromFile: {}/", root.display()));
     let folder = tempfile::tempdir().unwrap();
     let definition = folder.path().join("hostpath.yaml");

@@ -27,7 +27,7 @@ use csi_test_support::run::Run;
 
 use crate::table::{On, ROWS, Row};
 
-/// The preconditions of the definition.
+/// The definition needs a driver with these flags.
 const FLAGS: [&str; 6] = [
     "--enable-attach",
     "--enable-topology",
@@ -40,22 +40,22 @@ const FLAGS: [&str; 6] = [
 /// Makes the driver insist on the order of a volume's life.
 const IN_ORDER: &str = "--check-volume-lifecycle";
 
-/// The objects of the reference driver's installation if limits are read again and it requests tokens.
+/// The manifest asks kubelet to read limits again, and to pass tokens that the driver requests.
 const CSI_DRIVER: &str = "kind: CSIDriver\nmetadata: {name: hostpath.csi.k8s.io}\n\
     spec: {nodeAllocatableUpdatePeriodSeconds: 10, serviceAccountTokenInSecrets: true, tokenRequests: [{audience: vault}]}\n";
 
-/// Limits the wait for a pod or a copy whose start or removal a defect prevents.
+/// The run waits this long for a pod or a copy whose start or removal a defect prevents.
 const POD_LIMIT: Duration = Duration::from_secs(15);
-/// Time for a test with a defect, half of whose rest is spent on waiting for what the test has made to go.
+/// A test with a defect has this time. It spends half of the rest on waiting for its objects to be removed.
 const DEFECT_MS: u64 = 45_000;
-/// Time for a driver to notice that something is ill, or well again.
+/// The driver notices within this time that something is ill, or well again.
 const SETTLE_MS: u64 = 2_000;
-/// Shorter than the time for which a defect freezes a file system, and much longer than what a busy machine takes for a write.
+/// The limit is shorter than the time for which a defect freezes a file system, and much longer than a write on a busy machine.
 const STALL_MS: u64 = 2_000;
-/// Time for a test without.
+/// A test without a defect has this time.
 const RIGHT_MS: u64 = 600_000;
 
-/// Without a defect, every test of the table passes.
+/// Every test of the table has to pass without a defect.
 pub(crate) fn a_right_driver_passes() {
     let of = |wanted: fn(&On) -> bool| {
         ROWS.iter().filter(move |row| wanted(&row.on)).map(|row| row.test).collect()
@@ -78,7 +78,7 @@ fn passes(run: Option<Run>) {
     assert!(!notes.iter().any(|note| note.contains("volumes in use are not judged")), "{notes:#?}");
 }
 
-/// A driver that takes no snapshot while its volume is written to passes: upstream's test writes nothing at that time.
+/// A driver that cannot take a snapshot while its volume is written to passes, because upstream's test writes nothing at that time.
 pub(crate) fn a_workload_does_not_keep_a_test_from_passing() {
     const TEST: &str = "snapshottable-stress/dynamic-snapshot-delete-policy:should-support-snapshotting-of-many-volumes-repeatedly";
     let Some(run) =
@@ -92,7 +92,7 @@ pub(crate) fn a_workload_does_not_keep_a_test_from_passing() {
     assert_eq!(report.notes.iter().filter(|note| is_named(note)).count(), 1, "{:#?}", report.notes);
 }
 
-/// With the defect, the test fails, and its words say why. It only warns if the defect hurts a workload.
+/// The test has to fail on the defect, and its words have to say why. It only warns if the defect hurts a workload.
 pub(crate) fn is_found(row: &Row) {
     let version = row.versions.map_or_else(Version::default, |(version, _)| version);
     let Some(run) = with_defect(row, version) else { return };
@@ -107,7 +107,7 @@ pub(crate) fn is_found(row: &Row) {
     let text = format!("{}; {}; {}", violation.message, violation.expected, violation.actual);
     assert!(text.contains(row.says), "{row:#?} is found for another reason: {text}");
     let story = run.stories_of(row.test).join("\n");
-    // A time line shows one volume, and members of different moments are a finding about several.
+    // A time line shows one volume, but a group whose members are of different moments is a finding about several volumes.
     let is_of_several = matches!(row.on, On::InUse(Defect::GroupsOneByOne));
     assert_eq!(story.contains("time line of"), row.is_warning() && !is_of_several, "{story}");
 }
@@ -125,7 +125,7 @@ fn with_defect(row: &Row, version: Version) -> Option<Run> {
     }
 }
 
-/// A defect that depends on the version of Kubernetes is not found in a version in which it does no harm.
+/// If a defect depends on the version of Kubernetes, the test must pass in a version in which it does no harm.
 pub(crate) fn is_right_in_another_version(row: &Row) {
     let Some((_, harmless)) = row.versions else { return };
     let Some(run) = with_defect(row, harmless) else { return };
@@ -133,23 +133,23 @@ pub(crate) fn is_right_in_another_version(row: &Row) {
     assert!(matches!(report.outcome, Outcome::Passed | Outcome::Skipped(_)), "{row:#?}: {report:#?}");
 }
 
-/// How the reference driver is installed.
+/// The reference driver is installed in one of these ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setup {
     Plain,
-    /// With a manifest, on a small node.
+    /// The driver has a manifest, and runs on a small node.
     SmallNode,
-    /// In a process of its own, whose mount calls are watched, with a CSIDriver that has seLinuxMount.
+    /// The driver is a process of its own whose mount calls are watched, and its CSIDriver has seLinuxMount.
     Labelled,
-    /// In a process of its own, with a next version.
+    /// The driver is a process of its own and has a next version.
     Upgraded,
-    /// With another node, which has all volumes as well.
+    /// The driver has another node, which reaches all volumes as well.
     TwoNodes,
     /// Volumes are created when pods need them, and what happens to a workload is a warning.
     InUse,
 }
 
-/// Runs tests on the reference driver; without root it prints that it does not.
+/// Runs tests on the reference driver. Without root, it prints that the test is skipped.
 fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Vec<&str>) -> Option<Run> {
     let ran = hostpath::in_directory(async |root| {
         let manifests = if setup == Setup::SmallNode { CSI_DRIVER } else { "" };
@@ -185,7 +185,7 @@ fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Ve
         if setup == Setup::TwoNodes {
             reach_all_nodes(&definition);
         }
-        // This one is right in the end.
+        // With this variant, the driver is right in the end.
         let is_faulty = defect.is_some_and(|defect| defect != Defect::SnapshotsNeedQuiet);
         let mut endpoints = vec![hostpath::endpoint(root)];
         if setup == Setup::TwoNodes {
@@ -194,7 +194,7 @@ fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Ve
         let suite = suite(&definition, manifests, endpoints.len(), version, is_faulty);
         let mut config = config_of(root, &endpoints, is_faulty);
         if setup == Setup::Upgraded {
-            // The driver of these tests brings its commands along.
+            // The driver of these tests has its own commands, so that these texts are never run.
             config.driver_command = Some("the driver".to_owned());
             config.next_driver_command = Some("its next version".to_owned());
             config.downgrade = true;
@@ -240,7 +240,7 @@ fn reach_all_nodes(definition: &Path) {
     fs::write(definition, text).unwrap();
 }
 
-/// Runs tests on the driver in memory, with its nodes.
+/// Runs tests on all nodes of the driver in memory.
 fn on_mock(defect: Option<MockDefect>, without: &[Capability], tests: Vec<&str>) -> Run {
     let directory = tempfile::Builder::new().prefix("e2e-refutation-").tempdir().unwrap();
     let root = directory.path().canonicalize().unwrap();
@@ -285,7 +285,7 @@ fn definitions() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver-definitions")
 }
 
-/// The definition with more that the driver can do: of which upstream's own tests crash, or that needs no data.
+/// Writes a definition that promises more: features on which upstream's own tests crash, or that need no data.
 fn promised(root: &Path, name: &str, promises: &[&str]) -> PathBuf {
     let repository = definitions().join("..").canonicalize().unwrap();
     let mut text = fs::read_to_string(definitions().join(name)).unwrap();
@@ -335,7 +335,7 @@ fn config_of(root: &Path, endpoints: &[Endpoint], is_faulty: bool) -> Config {
     config
 }
 
-/// The commands that make something ill, and well again, by the files that the driver in memory looks at.
+/// Returns commands that make something ill and well again, through the files that the driver in memory reads.
 fn health_files(root: &Path) -> HealthHooks {
     let root = root.display();
     let make_ill = format!(

@@ -1,4 +1,4 @@
-//! Keeps the table in the documentation true; `UPDATE=1` writes it anew.
+//! Compares the table in the documentation with the code; `UPDATE=1` writes the table.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::table::{ROWS, Row};
 const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
 
-/// docs/e2e.md has the tables of defects and tests.
+/// Asserts that docs/e2e.md has the tables of defects and tests.
 pub(crate) fn has_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/e2e.md");
     let text = fs::read_to_string(&path).unwrap();

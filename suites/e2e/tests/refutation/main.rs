@@ -1,5 +1,5 @@
-//! Shows that Kubernetes' storage tests, as they are run here, can be trusted: the reference driver passes them, and what
-//! goes wrong only in Kubernetes' own order of calls, with pods that look at their volumes, is found.
+//! Shows that Kubernetes' storage tests, as they run here, can be trusted: the reference driver passes them, and they find mistakes that
+//! show only in Kubernetes' own order of calls, with pods that look at their volumes.
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod bench;
@@ -13,11 +13,11 @@ use csi_test_support::hostpath;
 use csi_test_support::matrix::{Row, sampled};
 use libtest_mimic::{Arguments, Trial};
 
-/// Drivers at the same time; they wait more than they work.
+/// This number of drivers run at the same time, because they wait more than they work.
 const TRIALS_AT_ONCE: usize = 12;
 
 fn main() -> ExitCode {
-    // The sandboxes of pods and their workloads are this program again.
+    // This program also runs as the sandboxes of pods and their workloads.
     if csi_workload::run_if_asked() {
         return ExitCode::SUCCESS;
     }

@@ -1,50 +1,50 @@
-//! The defects of drivers, and the test that has to find each.
+//! The table has the defects of drivers, and the test that has to find each of them.
 
 use csi_faulty_driver::Defect;
 use csi_mock_driver::{Capability, Defect as MockDefect};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use csi_suite_e2e::version::Version;
 
-/// The driver that does something wrong, and what.
+/// One of these drivers has the defect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum On {
-    /// The reference driver.
+    /// The defect is in the reference driver.
     Hostpath(Defect),
-    /// Runs on a small node, with a CSIDriver that requests limits to be read again and tokens in secrets.
+    /// The reference driver runs on a small node, with a CSIDriver that requests limits to be read again and tokens in secrets.
     Installed(Defect),
-    /// The reference driver, whose volumes are created when pods need them. What happens to a workload is a warning.
+    /// The reference driver creates volumes when pods need them. A mistake that hurts a workload is a warning.
     InUse(Defect),
-    /// The reference driver in a process of its own, whose mount calls are watched. Its CSIDriver has seLinuxMount.
+    /// The reference driver is a process of its own whose mount calls are watched. Its CSIDriver has seLinuxMount.
     Labelled(Defect),
-    /// The reference driver in a process of its own, which is replaced by its next version and then by the version before.
+    /// The reference driver is a process of its own, which is replaced by its next version and then by the version before.
     Upgraded(Defect),
-    /// The reference driver with two nodes, which share all volumes.
+    /// The reference driver has two nodes, which share all volumes.
     TwoNodes(Defect),
-    /// The driver in memory, without some capabilities: for what pods need not look at.
+    /// The driver in memory lacks some capabilities. It serves for defects that show without pods that look at volumes.
     Mock(MockDefect, &'static [Capability]),
 }
 
-/// A defect, and how it is found.
+/// A row has a defect, and the test that finds it.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) on: On,
-    /// The description of the defect in the documentation.
+    /// The documentation describes the defect with these words.
     pub(crate) flaw: &'static str,
-    /// The test that finds it.
+    /// This test finds the defect.
     pub(crate) test: &'static str,
-    /// A part of what the test says.
+    /// The words of the test contain this text.
     pub(crate) says: &'static str,
-    /// If the defect depends on the version of Kubernetes: one in which it is found, and one in which it is not.
+    /// If the defect depends on the version of Kubernetes, it is found in the first of these versions, and not in the second.
     pub(crate) versions: Option<(Version, Version)>,
 }
 
 impl Row {
-    /// Returns whether the test only warns.
+    /// Returns true if the test only warns.
     pub(crate) fn is_warning(&self) -> bool {
         matches!(self.on, On::InUse(_))
     }
 
-    /// The name of the trial.
+    /// Returns the name of the trial.
     pub(crate) fn label(&self) -> String {
         match self.on {
             On::Hostpath(defect)
@@ -84,7 +84,7 @@ const fn two_nodes(defect: Defect, flaw: &'static str, says: &'static str) -> Ro
     Row { on: On::TwoNodes(defect), flaw, test, says, versions: None }
 }
 
-/// A row whose defect is found in one version of Kubernetes, and not in another one.
+/// Returns a row whose defect is found in one version of Kubernetes, and not in another one.
 const fn in_version(row: Row, version: Version, not_in: Version) -> Row {
     Row { versions: Some((version, not_in)), ..row }
 }
@@ -93,7 +93,7 @@ const fn mock(defect: MockDefect, flaw: &'static str, test: &'static str, says: 
     Row { on: On::Mock(defect, &[]), flaw, test, says, versions: None }
 }
 
-/// All there are.
+/// These are all rows of the table.
 pub(crate) static ROWS: &[Row] = &[
     row(
         Defect::IgnoresGroup,
@@ -483,7 +483,7 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::GroupBreaksFirst,
         "lets writes to the first volume of a group snapshot fail",
         "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
-        // The next write is answered with EIO or EROFS.
+        // The next write fails with EIO or with EROFS, so that this text names neither.
         "during or after CreateVolumeGroupSnapshot",
     ),
     in_use(

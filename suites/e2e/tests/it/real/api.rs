@@ -1,5 +1,5 @@
-//! An API server in this process: objects as JSON, made, looked at, listed, watched, changed and deleted as the real one
-//! does that. `controllers` say what becomes of them.
+//! An API server in this process creates, reads, lists, watches, changes and deletes objects in JSON as the real one does. `controllers`
+//! emulates the effects of controllers on them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
@@ -16,51 +16,51 @@ use tonic::codegen::{Bytes, Service, http};
 
 use super::controllers;
 
-/// Kind, namespace, name; the namespace is empty for kinds that are in none.
+/// A key has the kind, the namespace and the name of an object; the namespace is empty for kinds that have none.
 pub(crate) type Key = (String, String, String);
 
-/// The number of times that other tasks run before an answer arrives after an event.
+/// Other tasks run this number of times before an answer arrives after an event.
 const YIELDS: usize = 100;
 
-/// The effect on the objects.
+/// A happening changes the objects.
 pub(crate) type Happening = fn(&mut Store);
 
-/// The objects, and what was asked.
+/// The store has the objects, and a record of the requests.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     pub(crate) objects: BTreeMap<Key, Value>,
-    /// `METHOD resource name`, in order.
+    /// Contains `METHOD resource name` for each request, in order.
     pub(crate) asked: Vec<String>,
-    /// Manifests as they were sent.
+    /// Contains the manifests as they were sent.
     pub(crate) sent: Vec<Value>,
-    /// `METHOD resource` that is refused.
+    /// The server refuses requests with such a `METHOD resource`.
     pub(crate) refused: BTreeSet<String>,
-    /// Effects of the next answer to `METHOD resource`, once each; watchers see them before the answer arrives.
+    /// These effects happen once each at the next answer to `METHOD resource`; watchers see them before the answer arrives.
     pub(crate) then: VecDeque<(&'static str, Happening)>,
-    /// `ACCOUNT verb resource` that reviews of access say no to.
+    /// Access reviews deny such an `ACCOUNT verb resource`.
     pub(crate) denied: BTreeSet<String>,
-    /// The answers to all access reviews.
+    /// Contains the `ACCOUNT verb resource` of all access reviews.
     pub(crate) reviewed: BTreeSet<String>,
-    /// Groups and versions besides the core, with their resources.
+    /// Contains the groups and versions besides the core, with their resources.
     pub(crate) groups: BTreeMap<String, Vec<&'static str>>,
-    /// Handles of the snapshots that the driver has.
+    /// Contains the handles of the snapshots that the driver has.
     pub(crate) taken: BTreeSet<String>,
-    /// The zone that the provisioner publishes a capacity of for each class, if it does so.
+    /// The provisioner publishes a capacity in this zone for each class, if there is one.
     pub(crate) capacity_of: Option<&'static str>,
-    /// True if the sidecar misses that contents are to be deleted, until they change.
+    /// If true, the sidecar does not notice that contents are to be deleted until they change.
     pub(crate) misses_deletions: bool,
     watchers: Vec<(String, mpsc::UnboundedSender<Bytes>)>,
     version: u64,
 }
 
-/// The server.
+/// The server shares its store with the test.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Api(pub(crate) Arc<Mutex<Store>>);
 
-/// A request, taken apart.
+/// A request is split into these parts.
 struct Asked {
     method: String,
-    /// The group, or nothing for the core.
+    /// This is the plural name of the kind, with the subresource if there is one, or a path of discovery.
     resource: String,
     namespace: String,
     name: String,
@@ -83,7 +83,7 @@ impl Api {
         self.store(|store| store.objects.get(&key).cloned())
     }
 
-    /// The names of all objects of a kind.
+    /// Returns the names of all objects of a kind.
     pub(crate) fn names(&self, resource: &str) -> Vec<String> {
         let of = |store: &mut Store| {
             let keys = store.objects.keys().filter(|(of, _, _)| of == resource);
@@ -172,7 +172,7 @@ impl Store {
                 self.put(resource, body.clone());
                 let made = self.objects.get(&(resource.clone(), namespace.clone(), name)).cloned();
                 controllers::work(self);
-                // A token is no object.
+                // A token is not stored as an object.
                 (201, made.unwrap_or_else(|| body.clone()))
             }
             ("PATCH", _) => {
@@ -200,7 +200,7 @@ impl Store {
         }
     }
 
-    /// Has happen what is to happen behind this answer, if there is anything.
+    /// Carries out the next effect if it belongs to this answer, and returns true if it does.
     fn happens(&mut self, answered: &str) -> bool {
         match self.then.front() {
             Some((awaited, happens)) if *awaited == answered => {
@@ -276,7 +276,7 @@ impl Store {
             .collect()
     }
 
-    /// Returns whether an account has a right; without an account, our own is meant.
+    /// Answers an access review. A review without an account is about the account of the run.
     fn review(&mut self, review: &Value) -> Value {
         let asked = &review["spec"]["resourceAttributes"];
         let text = |field: &str| asked[field].as_str().unwrap_or_default();
@@ -319,7 +319,7 @@ impl Store {
     }
 }
 
-/// A merge patch.
+/// Applies a merge patch.
 fn merge(object: &mut Value, patch: &Value) {
     let Some(fields) = patch.as_object() else {
         *object = patch.clone();
@@ -336,7 +336,7 @@ fn merge(object: &mut Value, patch: &Value) {
     }
 }
 
-/// `/api/v1/namespaces/NS/pods/NAME`, `/apis/GROUP/VERSION/RESOURCE/NAME`, and what discovery asks for.
+/// Splits `/api/v1/namespaces/NS/pods/NAME`, `/apis/GROUP/VERSION/RESOURCE/NAME`, and the paths of discovery.
 fn path(path: &str) -> (String, String, String) {
     let words: Vec<&str> = path.trim_matches('/').split('/').collect();
     let rest = match words[..] {
@@ -352,7 +352,7 @@ fn path(path: &str) -> (String, String, String) {
     match rest {
         ["namespaces", namespace, resource] => (own(resource), own(namespace), String::new()),
         ["namespaces", namespace, resource, name] => (own(resource), own(namespace), own(name)),
-        // Such as the commands of a pod, which do not run here.
+        // Subresources, such as the commands of a pod, are kinds of their own here.
         ["namespaces", namespace, resource, name, of_it] => {
             (format!("{resource}/{of_it}"), own(namespace), own(name))
         }
@@ -398,7 +398,7 @@ impl Service<http::Request<Body>> for Api {
     }
 }
 
-/// The body: all of it at once, or event after event while there may be another one.
+/// The body arrives as a whole, or one event after another as long as there may be another one.
 pub(crate) struct Answer(mpsc::UnboundedReceiver<Bytes>);
 
 impl http_body::Body for Answer {

@@ -17,7 +17,7 @@ use super::api::Api;
 use super::controllers::DRIVER;
 use super::{NAMESPACE, broken, claim, class, cluster, namespace, server, with_claim};
 
-/// Kinds outside of namespaces that a test makes objects of.
+/// A test makes objects of these kinds outside of namespaces.
 const OUTSIDE: &[&str] =
     &["namespaces", "persistentvolumes", "storageclasses", "volumesnapshotclasses", "volumesnapshotcontents"];
 
@@ -35,7 +35,7 @@ fn pod() -> PodSpec {
     PodSpec { name: "pod-0".to_owned(), containers, ..PodSpec::default() }
 }
 
-/// The objects of other users of the cluster.
+/// Adds objects of other users of the cluster.
 fn others(api: &Api) {
     api.has("namespaces", json!({ "metadata": { "name": "theirs" } }));
     api.has("namespaces", json!({ "metadata": { "name": format!("{NAMESPACE}0") } }));
@@ -230,7 +230,7 @@ async fn stuck_objects_are_named_with_holders_and_events() {
     let api = cluster();
     let real = with_claim(&api).await;
     let volume = api.names("persistentvolumes").remove(0);
-    // Nobody is there who ends it.
+    // The emulated controllers do not end a volume without a status.
     api.store(|store| {
         let key = ("persistentvolumes".to_owned(), String::new(), volume.clone());
         let mut object = store.objects[&key].clone();
@@ -278,7 +278,7 @@ async fn cleanup_spares_objects_of_others() {
     assert_eq!(kept.kept[0], format!("Namespace {NAMESPACE} of run sanity-abc123"));
     assert_eq!(kept.kept.len(), 3, "{kept:?}");
 
-    // Its time is up.
+    // The time of the run is over, so that its objects may be removed.
     api.store(|store| {
         for ((resource, _, _), mut object) in store.objects.clone() {
             if object["metadata"]["annotations"].get("csi-sanity/ends-by-seconds").is_some() {
@@ -363,7 +363,7 @@ async fn no_waiter_takes_a_change_from_another_one() {
     object["status"]["phase"] = "Lost".into();
     api.has("persistentvolumeclaims", object);
     one.await;
-    // This one looks in between.
+    // This read comes between the change and the second waiter.
     real.claim("claim-0").await.unwrap();
     other.await;
     assert_eq!(
@@ -373,7 +373,7 @@ async fn no_waiter_takes_a_change_from_another_one() {
     );
 }
 
-/// Between the end of a content that is retained and its import under another name, a test may fail.
+/// A test may fail after a retained content was deleted and before it is imported under another name.
 #[tokio::test]
 async fn a_snapshot_without_an_object_is_deleted() {
     for imports in [false, true] {
@@ -398,7 +398,7 @@ async fn a_snapshot_without_an_object_is_deleted() {
     }
 }
 
-/// The finalizer of a claim that a snapshot is taken of.
+/// A claim has this finalizer while a snapshot of it is taken.
 const SOURCE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 
 #[tokio::test(start_paused = true)]
@@ -432,7 +432,7 @@ async fn a_claim_with_a_forgotten_finalizer_is_released() {
     assert_eq!(api.names("persistentvolumeclaims"), [""; 0]);
 }
 
-/// A snapshot that is being taken still needs its claim.
+/// The claim must stay, because a snapshot that is being taken still needs it.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_a_snapshot_refers_to_is_not_let_go_of() {
     let api = cluster();

@@ -34,7 +34,7 @@ fn is_deleting(object: &Value) -> bool {
     object["metadata"].get("deletionTimestamp").is_some()
 }
 
-/// A claim gets a volume, or that which it names, and both hold each other.
+/// Binds each claim to a new volume, or to the volume that it names, and adds the finalizers that hold both.
 fn bind_claims(store: &mut Store) {
     for ((_, namespace, name), mut claim) in all(store, "persistentvolumeclaims") {
         if claim.get("status").is_some() || is_deleting(&claim) {
@@ -75,7 +75,7 @@ fn bind_claims(store: &mut Store) {
     }
 }
 
-/// A class of attributes stays as long as a claim names it.
+/// Holds a class of attributes as long as a claim names it.
 fn protect_classes(store: &mut Store) {
     const PROTECTION: &str = "kubernetes.io/vac-protection";
     let claims = all(store, "persistentvolumeclaims");
@@ -94,7 +94,7 @@ fn protect_classes(store: &mut Store) {
     }
 }
 
-/// Returns whether a pod uses a device as a file system, or the other way round, which kubelet rejects.
+/// Returns true if a pod uses a device as a file system, or a file system as a device, which kubelet rejects.
 fn is_mismatched(store: &Store, pod: &Value) -> bool {
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
     let devices = pod["spec"]["containers"][0]["volumeDevices"].as_array().map_or(0, Vec::len);
@@ -133,7 +133,7 @@ fn run_pods(store: &mut Store) {
     }
 }
 
-/// There is a capacity for each class, as long as there is the class.
+/// Publishes a capacity for each class, and removes it with the class.
 fn publish_capacity(store: &mut Store) {
     let Some(zone) = store.capacity_of else { return };
     let classes: Vec<String> =
@@ -160,7 +160,7 @@ fn publish_capacity(store: &mut Store) {
     }
 }
 
-/// The driver has no snapshot any more that goes with its content, if a sidecar has taken that up.
+/// Deletes the driver's snapshot with its content, unless the content is to be retained.
 pub(crate) fn forget(store: &mut Store, object: &Value) {
     if let Some(handle) = object["status"]["snapshotHandle"].as_str()
         && object["spec"]["deletionPolicy"] == "Delete"
@@ -210,7 +210,7 @@ fn take_snapshots(store: &mut Store) {
     }
 }
 
-/// A volume goes with its claim, unless it is to be retained.
+/// Deletes a volume with its claim, unless it is to be retained.
 fn end_claims(store: &mut Store) {
     for (key, mut volume) in all(store, "persistentvolumes") {
         let claim = &volume["spec"]["claimRef"];
@@ -228,7 +228,7 @@ fn end_claims(store: &mut Store) {
     }
 }
 
-/// A content goes with its snapshot, unless it is to be retained.
+/// Deletes a content with its snapshot, unless it is to be retained.
 fn end_snapshots(store: &mut Store) {
     for (key, snapshot) in all(store, "volumesnapshots") {
         if is_deleting(&snapshot) {
@@ -252,7 +252,7 @@ fn end_snapshots(store: &mut Store) {
     }
 }
 
-/// All that is in a namespace goes before it.
+/// Deletes all objects in a namespace before the namespace.
 fn end_namespaces(store: &mut Store) {
     for (key, namespace) in all(store, "namespaces") {
         if is_deleting(&namespace) {

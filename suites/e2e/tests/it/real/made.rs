@@ -29,7 +29,7 @@ fn sent(api: &Api, kind: &str) -> Value {
     found
 }
 
-/// The metadata of an object outside of namespaces.
+/// Returns the metadata of an object outside of namespaces.
 fn outside(name: &str) -> Value {
     json!({
         "name": format!("{NAMESPACE}-{name}"),
@@ -335,7 +335,7 @@ async fn a_pod() {
                     "seLinuxOptions": { "level": "s0:c0,c1" },
                     "seLinuxChangePolicy": "Recursive",
                 },
-                // node-b lacks the driver.
+                // The pod must go to node-a, because node-b lacks the driver.
                 "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
                     "nodeSelectorTerms": [{
                         "matchFields": [{ "key": "metadata.name", "operator": "NotIn", "values": ["node-z"] }],
@@ -445,7 +445,7 @@ async fn group_snapshots_by_labels_and_existing_ones() {
     );
     let found = real.group_snapshot("group-1").await.unwrap().unwrap();
     assert_eq!(found.spec, given);
-    // A member that is there before has objects of its own.
+    // A member that existed before gets objects of its own.
     assert_eq!(found.members, [("group-1-member-0".to_owned(), String::new())]);
     assert_eq!(
         sent(&api, "VolumeSnapshotContent")["spec"],

@@ -1,4 +1,4 @@
-//! The SnapshotMetadata service, as far as this goes without a way to its pod: who asks, for what, and where.
+//! The tests check who calls the SnapshotMetadata service, for what, and where, without a connection to its pod.
 
 use csi_harness::prelude::Stop;
 use csi_suite_e2e::cluster::{Cluster as _, Feature};
@@ -8,7 +8,7 @@ use super::api::Api;
 use super::controllers::DRIVER;
 use super::{NAMESPACE, broken, cluster, namespace};
 
-/// A cluster that knows the kind, with the service of a driver.
+/// Returns a cluster that knows the kind and has the service of a driver.
 fn with_service_of(driver: &str) -> Api {
     let api = cluster();
     api.store(|store| {

@@ -1,4 +1,4 @@
-//! Nodes, as far as this goes without commands in pods: what is made for a look at one, and that it goes.
+//! The tests check the pod with access to a node and its deletion, without commands in pods.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ async fn a_privileged_pod_is_deleted_with_its_test() {
     let real = with_access(&api, access).await;
     assert_eq!(real.offers(Feature::NodeAccess), Ok(()));
     assert_eq!(api.names("pods"), [""; 0], "it is made when it is needed");
-    // There are no commands in pods here.
+    // The commands fail, because this server cannot run any in pods.
     broken(real.paths_of_pod("node-a", "uid").await.unwrap_err());
     broken(real.stop_kubelet("node-a").await.unwrap_err());
     assert_eq!(api.names("pods"), ["node-0"], "one for both");

@@ -11,7 +11,7 @@ use super::{cluster, connection};
 const SIDECARS: [&str; 5] =
     ["csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter", "csi-node-driver-registrar"];
 
-/// A definition that promises a lot.
+/// Returns a definition that promises a lot.
 fn definition() -> Loaded {
     let text = format!(
         "StorageClass: {{ FromExistingClassName: gold }}\nSnapshotClass: {{ FromName: true }}\nDriverInfo:\n  Name: {DRIVER}\n  \
@@ -23,7 +23,7 @@ fn definition() -> Loaded {
     DriverDefinition::load(file.path()).unwrap()
 }
 
-/// A pod whose containers have these images, and run.
+/// Returns a running pod whose containers have these images.
 fn pod(namespace: &str, name: &str, images: &[&str]) -> Value {
     let container = |image: &&str| {
         json!({
@@ -60,7 +60,7 @@ fn object(capacity: bool) -> Value {
     json!({ "metadata": { "name": DRIVER }, "spec": { "fsGroupPolicy": "File", "storageCapacity": capacity } })
 }
 
-/// A deployment that keeps what the definition promises.
+/// Returns a deployment that keeps the promises of the definition.
 fn good() -> Api {
     let api = cluster();
     for node in ["node-a", "node-b"] {

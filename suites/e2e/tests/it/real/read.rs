@@ -133,7 +133,7 @@ async fn a_volume() {
     assert!(!real.is_attached("pvc-2").await.unwrap());
 }
 
-/// A pod with this status, as it is read.
+/// Reads a pod that has this status.
 async fn pod(status: Value) -> csi_suite_e2e::cluster::Pod {
     let api = cluster();
     let real = namespace(&api).await;
@@ -348,7 +348,7 @@ async fn events_are_sorted_by_time() {
     assert_eq!(real.events("pod-2").await.unwrap(), [], "that is another one's");
 }
 
-/// Controllers say again and again what they wait for, and a sidecar perhaps once why that does not come.
+/// Controllers repeat what they wait for, but a sidecar may say only once why that does not arrive.
 #[tokio::test]
 async fn a_warning_tells_more_than_what_is_waited_for() {
     let api = cluster();

@@ -21,7 +21,7 @@ use super::api::{Api, Happening};
 use super::controllers::{self, DRIVER};
 use super::{cluster, clusters};
 
-/// The test that needs no command in a pod.
+/// This test needs no command in a pod.
 const TEST: &str = "capacity/dynamic-pv-default-fs:provides-storage-capacity-information";
 
 /// Runs the test until it ends, or the signal is raised.
@@ -80,7 +80,7 @@ async fn a_failure_shows_events_and_leaves_no_objects() {
     assert_eq!(api.names("storageclasses"), [""; 0]);
 }
 
-/// Tests of Kubernetes alone are tried on a cluster.
+/// These tests are about Kubernetes alone, and this run tries them on a cluster.
 #[tokio::test(start_paused = true)]
 async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
     const MISMATCHED: &str = ":should-fail-to-use-a-volume-in-a-pod-with-mismatched-mode";
@@ -106,7 +106,7 @@ async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
         assert_eq!(api.names("namespaces"), [""; 0]);
         assert_eq!(api.names("volumeattributesclasses"), [""; 0]);
     }
-    // A claim that grows all the same is found.
+    // The test must find that a claim grows although its class does not allow that.
     let (_never, signal) = watch::channel(Halt::None);
     let (reports, _) =
         run_test(&cluster(), &format!("volume-expand/dynamic-pv-default-fs{FIXED}"), signal).await;
@@ -152,7 +152,7 @@ async fn an_interruption_leaves_nothing() {
     let api = cluster();
     let (raise, signal) = watch::channel(Halt::None);
     let interrupting = async {
-        // Nobody publishes a capacity, so the test waits for one.
+        // No sidecar publishes a capacity, so that the test waits for one.
         while api.names("storageclasses").is_empty() {
             tokio::task::yield_now().await;
         }

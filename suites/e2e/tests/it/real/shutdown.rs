@@ -1,4 +1,4 @@
-//! Nodes that are shut down by the commands of the user, and the taint that they have until they are back.
+//! Commands of the user shut nodes down, and the nodes have a taint until they are back.
 
 use csi_harness::prelude::Stop;
 use csi_suite_e2e::cluster::{Cluster as _, Feature};
@@ -12,7 +12,7 @@ use super::{LIMIT, NAMESPACE, RUN, class, cluster, found, namespace, server, set
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Changes whether a node is ready.
+/// Makes a node ready or not ready.
 fn node_is(api: &Api, ready: bool) {
     let mut node = api.object("nodes", "", "node-a").unwrap();
     node["status"]["conditions"][0]["status"] = if ready { "True" } else { "Unknown" }.into();
@@ -23,7 +23,7 @@ fn taints(api: &Api) -> Value {
     api.object("nodes", "", "node-a").unwrap()["spec"]["taints"].clone()
 }
 
-/// A cluster whose nodes can be shut down.
+/// Returns a cluster whose nodes can be shut down.
 async fn with_commands(api: &Api, shut_down: &str, start: &str) -> KubeClusters {
     let node_commands = NodeCommands { shut_down: shut_down.to_owned(), start: start.to_owned() };
     let settings = Settings { node_commands: Some(node_commands), ..settings() };

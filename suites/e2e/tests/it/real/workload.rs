@@ -1,4 +1,4 @@
-//! Workloads in pods of a cluster. Commands in pods run on this machine, behind WebSockets.
+//! Workloads run in pods of a cluster. Their commands run on this machine, behind WebSockets.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -73,16 +73,16 @@ async fn exec(stream: TcpStream) {
                 "details": { "causes": [{ "reason": "ExitCode", "message": code.to_string() }] } }),
         };
         for (channel, bytes) in [(STDERR, errors), (STATUS, status.to_string().into_bytes())] {
-            // Whoever has what it wanted does not listen any more.
+            // A client that has read enough may have hung up.
             let _ = to_web.send(Message::binary([&[channel], &bytes[..]].concat())).await;
         }
         let _ = to_web.close().await;
     };
-    // The connection and the command end together.
+    // When the connection or the command ends, the other one ends as well.
     tokio::select! { () = input => {}, () = output => {} }
 }
 
-/// The text of a part of a query.
+/// Decodes the percent-encoding in a part of a query.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -99,7 +99,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// The namespace of a test, in whose pods commands can be run.
+/// Makes the namespace of a test in whose pods commands can run.
 async fn with_commands() -> KubeCluster {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
