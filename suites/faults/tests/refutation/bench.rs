@@ -1,4 +1,4 @@
-//! Drivers as processes of their own, played by this program, with the suite on them.
+//! Runs the suite on drivers that are processes of their own. This test program starts itself as the driver.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,22 +16,22 @@ use csi_test_support::{hostpath, machine};
 use libtest_mimic::Failed;
 use tonic::service::Routes;
 
-/// Names the directory of a driver, which this program is then.
+/// This variable names the directory of the driver, and makes this program the driver.
 pub(crate) const DIRECTORY: &str = "SERVE_FAULTS_IN";
-/// Names the driver: `plain`, with a mistake or without one, or a back end of the reference driver.
+/// This variable names the driver: `plain`, a mistake of the plain driver, or a back end of the reference driver.
 const DRIVER: &str = "SERVE_FAULTS_AS";
 
-/// Names the address at which the plain driver has its list of volumes.
+/// This variable names the address of the server on which the plain driver keeps its list of volumes.
 const STORAGE: &str = "SERVE_FAULTS_STORAGE";
 
-/// How long a call may take, unless what was healed may take longer.
+/// A call may take this time, unless the driver may take longer to recover.
 const CALL_MS: u64 = 10_000;
-/// Time limit of a check.
+/// This is the time limit of a check.
 const CHECK_MS: u64 = 600_000;
-/// Large enough for any file system.
+/// The size is large enough for any file system.
 const VOLUME_BYTES: i64 = 64 << 20;
 
-/// Which driver.
+/// The run is made on one of these drivers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Played {
     Plain(Option<Mistake>),
@@ -47,39 +47,39 @@ impl Played {
     }
 }
 
-/// What the run tries.
+/// The run tries these faults.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tries {
-    /// These faults, or as many as there is time for.
+    /// The run tries only these faults, or as many as it has time for if there are none.
     pub(crate) only: Vec<String>,
     pub(crate) budget_ms: u64,
-    /// How long what was healed may take.
+    /// The driver may take this time to recover from a fault.
     pub(crate) settle_ms: u64,
     pub(crate) seed: u64,
     pub(crate) access: Vec<AccessType>,
-    /// True if another check has reported that the driver keeps nothing.
+    /// True if another check has reported that the driver keeps no state over a restart.
     pub(crate) forgets: bool,
-    /// The only check that is run; none stands for all.
+    /// Only this check runs; `None` stands for all checks.
     pub(crate) check: Option<&'static str>,
-    /// Files in the directory of the plain driver that say how its machine is.
+    /// Names files in the directory of the plain driver, with which the machine behaves in another way.
     pub(crate) files: Vec<&'static str>,
-    /// Parameters of CreateVolume.
+    /// CreateVolume has these parameters.
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
-/// The mistake of this name.
+/// Returns the mistake with this name.
 pub(crate) fn mistake(id: &str) -> Result<Mistake, Failed> {
     let mistake = Mistake::ALL.iter().find(|mistake| mistake.id() == id).copied();
     mistake.ok_or_else(|| format!("there is no mistake {id}").into())
 }
 
-/// Says why a test does not run.
+/// Prints why a test does not run.
 #[expect(clippy::print_stdout, reason = "a test that does not run says so")]
 pub(crate) fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
-/// Runs all checks; without root it prints that it does not.
+/// Runs the checks. Without root, it prints that the test is skipped.
 pub(crate) fn play(played: Played, tries: &Tries) -> Result<Option<Run>, Failed> {
     hostpath::in_directory(async |root| play_in(root, played, tries).await).transpose()
 }
@@ -108,7 +108,7 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
     Run::on(driver, config, options, |check| tries.check.is_none_or(|id| check.id == id)).await
 }
 
-/// A way through the run to a server that the plain driver has its list of volumes at.
+/// Returns a proxy of the run, which leads to the server on which the plain driver keeps its list of volumes.
 fn proxy() -> std::io::Result<BackendProxy> {
     Ok(BackendProxy { listen: machine::free_address().to_string(), target: storage::serve()?.to_string() })
 }
@@ -121,7 +121,7 @@ fn config(root: &Path, tries: &Tries, proxy: BackendProxy) -> Config {
         only_faults: tries.only.clone(),
         budget_ms: Some(tries.budget_ms.max(1)),
         faults: 100,
-        // A machine that stands still for a while does no less of it.
+        // The budget is long, so that a machine that stands still for a while tries as much.
         check_budget_ms: CHECK_MS,
         ..Effort::default()
     };
@@ -137,7 +137,7 @@ fn config(root: &Path, tries: &Tries, proxy: BackendProxy) -> Config {
     }
 }
 
-/// Has the plain driver's storage away; the other ones have none.
+/// Returns commands that take the plain driver's storage away and bring it back. The other drivers have no such storage.
 fn offline(root: &Path) -> FaultHook {
     let file = root.join("state/offline");
     let command = |word: &str| format!("{word} '{}'", file.display());
@@ -145,7 +145,7 @@ fn offline(root: &Path) -> FaultHook {
     FaultHook { name: "storage".to_owned(), break_command, heal_command, timeout_ms: 10_000 }
 }
 
-/// Is the driver.
+/// Serves the driver until it is stopped.
 #[expect(clippy::print_stderr, reason = "whoever started it reads what the driver prints")]
 pub(crate) fn serve(root: &Path) -> ExitCode {
     let served = || -> Result<(), Box<dyn std::error::Error>> {

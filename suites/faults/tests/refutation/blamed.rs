@@ -1,4 +1,4 @@
-//! The check blames the driver for its mistake alone, also in the faults that it tries after the one that showed it.
+//! The check blames the driver only for its mistake, even in the faults that it tries after the fault that showed the mistake.
 
 use csi_harness::config::AccessType;
 use csi_harness::results::outcome::{Finding, Outcome};
@@ -8,13 +8,13 @@ use libtest_mimic::Failed;
 use crate::bench::{self, Played, Tries};
 
 const CHECK: &str = "faults/power";
-/// Time for the faults, which are all tried.
+/// The check tries all faults within this time.
 const BUDGET_MS: u64 = 240_000;
-/// How long what was healed may take: this driver needs no time at all.
+/// The driver may take this time to recover, but needs none.
 const SETTLES_MS: u64 = 4_000;
-/// Takes the power of a driver that does not start then, and gives it back what it lost.
+/// This fault cuts the power of the driver, which then does not start, and gives back what was lost.
 const REFUSED: &str = "power/create-volume/answer/keeps-names";
-/// Nothing is lost here, where nothing is written yet, whether it is tried before the other one or after it.
+/// These faults lose nothing, because nothing is written yet, whether they are tried before the other fault or after it.
 const HARMLESS: [&str; 3] = [
     "power/create-volume/change:1/keeps-none",
     "power/create-volume/change:1/keeps-names",
@@ -28,7 +28,7 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     )]
 }
 
-/// The other volume is mounted again also after a start that was refused: its mounts are nothing that the next fault leaves.
+/// The check mounts the other volume again even after a start that the driver refused. Its mounts must not count as left by the next fault.
 fn one_that_refuses_to_start_leaves_nothing() -> Result<(), Failed> {
     let mistake = bench::mistake("plain/syncs-nothing")?;
     let only = [&[REFUSED], &HARMLESS[..]].concat().into_iter().map(str::to_owned).collect();
@@ -45,7 +45,7 @@ fn one_that_refuses_to_start_leaves_nothing() -> Result<(), Failed> {
     }
 }
 
-/// The rules by which something is said.
+/// Returns the rules of all failures and warnings.
 fn rules(run: &Run) -> Vec<&'static str> {
     let rules = run.reports.iter().flat_map(outcomes).filter_map(|outcome| match outcome {
         Outcome::Failed(Finding { violation, .. }) | Outcome::Warned(Finding { violation, .. }) => {

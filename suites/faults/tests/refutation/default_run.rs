@@ -1,5 +1,5 @@
-//! A run for which no faults are named ends alike with every seed, and holds nothing against the driver that is due to chance, to the machine
-//! or to a wrong request.
+//! A run without named faults has the same result with every seed, and does not accuse the driver of effects of chance, of the machine, or
+//! of a wrong request.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{self, Played, Tries};
 
-/// So little that the seed adds no fault to the plain ones.
+/// The budget is so small that the seed adds no fault to the plain ones.
 const PLAIN_ONLY_MS: u64 = 1;
-/// Time for a call once nothing is broken: these drivers need none, but the machine may.
+/// A call may take this time once nothing is broken. The drivers need none, but a busy machine may.
 const SETTLES_MS: u64 = 10_000;
 /// The plain driver answers UNKNOWN once in a directory with this file.
 const UNKNOWN_ONCE: &str = "unknown-once";
@@ -25,7 +25,7 @@ const NO_COPIES: &str = "no-copies";
 /// DeleteVolume of the plain driver fails in a directory with this file after two other calls of the volume have failed.
 const TWO_ERRORS: &str = "two-errors";
 
-/// Mistakes, the check that has to find each with every seed, and the rule.
+/// Each entry has a mistake, the check that has to find it with every seed, and the rule.
 const FOUND_BY_EVERY_SEED: &[(&str, &str, &str)] = &[
     ("plain/formats-what-it-cannot-read", "faults/commands", "FAULT-DATA-001"),
     ("plain/believes-umount", "faults/commands", "NODE-UNPUBLISH-002"),
@@ -83,7 +83,7 @@ fn every_seed_finds(id: &str, check: &'static str, rule: &str) -> Result<(), Fai
     Ok(())
 }
 
-/// The rules by which something is said that came again.
+/// Returns the rules of the findings that occurred again when they were repeated.
 fn confirmed(run: &Run) -> Vec<String> {
     let findings = run.reports.iter().flat_map(outcomes).filter_map(Outcome::finding);
     let again = findings.filter(|one| one.plays.is_none_or(|plays| !plays.is_flaky()));
@@ -94,7 +94,7 @@ fn confirmed(run: &Run) -> Vec<String> {
     rules
 }
 
-/// The plays of each failure.
+/// Returns the plays of each failure.
 fn plays(run: &Run) -> Vec<Option<Plays>> {
     run.reports.iter().flat_map(outcomes).filter_map(Outcome::finding).map(|one| one.plays).collect()
 }
@@ -123,7 +123,7 @@ fn what_comes_again_is_confirmed() -> Result<(), Failed> {
     }
 }
 
-/// A fault stands right before the call that meets it, after the calls of that life alone.
+/// The report has the fault right before the call that meets it, after only the calls of that volume.
 fn the_way_to_a_failure_is_short() -> Result<(), Failed> {
     let played = Played::Plain(Some(bench::mistake("plain/says-unknown")?));
     let Some(run) = bench::play(played, &tries(&[MOUNT_FAILS]))? else { return Ok(()) };
@@ -137,7 +137,7 @@ fn the_way_to_a_failure_is_short() -> Result<(), Failed> {
     }
 }
 
-/// A machine on which no restored volume can be staged says nothing of CreateVolume.
+/// If the machine cannot stage any restored volume, that is no fault of CreateVolume.
 fn copies_that_never_can_be_staged() -> Result<(), Failed> {
     let check = "faults/crash-points";
     let only = ["crash-points/create-volume-from-snapshot/answer/killed"];
@@ -151,7 +151,7 @@ fn copies_that_never_can_be_staged() -> Result<(), Failed> {
     }
 }
 
-/// Without --state-dir nothing more can be tried after it, and nothing that was begun can be ended.
+/// The driver does not start any more after this error. Without --state-dir, the check can try no other fault and repeat no call.
 fn an_error_that_ends_all_starts() -> Result<(), Failed> {
     let (check, fault) = ("faults/system-calls", "system-calls/create-volume/rename:1/EIO");
     let tries = Tries { files: vec![NO_REPAIR], check: Some(check), ..tries(&[fault]) };
@@ -167,7 +167,7 @@ fn an_error_that_ends_all_starts() -> Result<(), Failed> {
     }
 }
 
-/// The faults of a life that have nothing to do with a failure are left out, one by one.
+/// The check leaves out the faults that are not needed for the failure, one by one.
 fn only_the_needed_faults_are_named() -> Result<(), Failed> {
     let check = "faults/commands";
     let tries = Tries { files: vec![TWO_ERRORS], check: Some(check), settle_ms: 1_000, ..tries(&[]) };
@@ -192,7 +192,7 @@ fn only_the_needed_faults_are_named() -> Result<(), Failed> {
     }
 }
 
-/// A driver that rejects a request as wrong does not put it off, so the call is not repeated.
+/// A driver that rejects a request as wrong does not put it off, so that the call is not repeated.
 fn a_wrong_request_is_made_once() -> Result<(), Failed> {
     let check = "faults/commands";
     let parameters = BTreeMap::from([("backend".to_owned(), "none-of-these".to_owned())]);
@@ -204,7 +204,7 @@ fn a_wrong_request_is_made_once() -> Result<(), Failed> {
         .flat_map(|report| report.calls.iter())
         .filter(|call| !call.cleanup)
         .map(|call| call.rpc.method)
-        // Each life begins with the node's id, which is read without effect.
+        // Each volume begins with the id of the node, which is read without effect.
         .filter(|method| *method != "NodeGetInfo")
         .collect();
     match (&run.outcomes_of(check)[..], &calls[..]) {

@@ -1,8 +1,7 @@
-//! Shows that the checks can be trusted: the reference driver and a plain driver pass them, and each mistake of the
-//! plain one is found by the check that names it. Needs root for mounts and loop devices; without it, nothing is tried, and that is
-//! said.
+//! Shows that the checks can be trusted: the reference driver and a plain driver pass them, and each mistake of the plain driver is found
+//! by the check that names it. The tests need root for mounts and loop devices; without it, they print that they are skipped.
 //!
-//! `UPDATE=1 cargo test -p csi-suite-faults --test refutation` writes the matrix of checks and mistakes anew.
+//! `UPDATE=1 cargo test -p csi-suite-faults --test refutation` writes the matrix of checks and mistakes.
 
 mod bench;
 mod blamed;
@@ -22,11 +21,11 @@ use csi_suite_faults::SUITE;
 use csi_test_support::run::from_environment;
 use libtest_mimic::{Arguments, Failed};
 
-/// Drivers at the same time; they wait more than they work.
+/// This number of drivers run at the same time, because they wait more than they work.
 const TRIALS_AT_ONCE: usize = 10;
-/// Time for the faults of all checks on a right driver; `FAULTS_RIGHT_MS` gives them more, as ci/matrix does.
+/// All checks have this time for their faults on a right driver; `FAULTS_RIGHT_MS` gives them more, as ci/matrix does.
 const RIGHT_MS: u64 = 12_000;
-/// What was healed takes no time on these drivers; a machine that stands still for a while is none of their faults.
+/// The drivers need no time to recover, but a machine may stand still for a while, which is no fault of theirs.
 const RIGHT_SETTLES_MS: u64 = 30_000;
 
 fn main() -> ExitCode {
@@ -35,7 +34,8 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
-    // Right drivers come first, since their trials take longest. The plain faults, which take nearly all of the time, are the same with every seed.
+    // Right drivers come first, because their trials take longest. The plain faults take nearly all of the time, and do not depend on the
+    // seed.
     let mut trials = Vec::new();
     for (name, access, seed) in [
         ("plain", AccessType::Mount, 1),
@@ -81,7 +81,7 @@ fn what_is_forgotten_is_reported_once() -> Result<(), Failed> {
     }
 }
 
-/// Nothing is said of a right driver.
+/// No check accuses a right driver.
 fn a_right_driver_passes(name: &'static str, access: AccessType, seed: u64) -> Result<(), Failed> {
     let played = if name == "plain" { Played::Plain(None) } else { Played::Reference(name) };
     let access = vec![access];

@@ -1,5 +1,5 @@
-//! Every mistake of the plain driver is found by the checks that name it, when the fault that shows it is met, and the matrix of checks and
-//! mistakes is the committed one.
+//! The checks that name a mistake of the plain driver find it when they meet the fault that shows it, and the matrix of checks and mistakes
+//! is the committed one.
 
 use std::path::Path;
 
@@ -18,14 +18,14 @@ const HEADER: &str = "\
 # line each, with the rule that they blame it for.
 # UPDATE=1 cargo test -p csi-suite-faults --test refutation writes this file.
 ";
-/// Time for the faults of a mistake.
+/// The run tries the faults of a mistake within this time.
 const BUDGET_MS: u64 = 240_000;
-/// How long what was healed may take: these drivers need no time at all.
+/// The driver may take this time to recover, but needs none.
 const SETTLES_MS: u64 = 4_000;
 
-/// The fault that shows a mistake, or the faults, where several checks name it.
+/// Each entry has a mistake and the fault that shows it, or several faults if several checks name the mistake.
 const SHOWN_BY: &[(&str, &str)] = &[
-    // What takes longest comes first.
+    // The slowest trials come first.
     ("plain/stays-offline", "hooks/node-stage/storage/broken"),
     ("plain/keeps-dead-connection", "backend-network/node-stage/backend:1/reset"),
     ("plain/waits-without-limit", "backend-network/node-stage/backend:1/half-open"),
@@ -102,7 +102,7 @@ fn matrix() -> Matrix<(&'static str, &'static str)> {
     }
 }
 
-/// Each mistake is shown by a fault and named by a check.
+/// Asserts that each mistake is shown by a fault and named by a check.
 fn every_mistake_is_tried() -> Result<(), Failed> {
     for id in Mistake::ALL.iter().map(|mistake| mistake.id()) {
         let is_shown = SHOWN_BY.iter().any(|(shown, _)| *shown == id);

@@ -1,5 +1,5 @@
-//! What file systems of the kernel's make of mistakes, and of right drivers, when the power of the device below them is lost. Needs
-//! device-mapper, as a virtual machine has it (`.ci/run vm`); without it, nothing is tried, and that is said.
+//! The tests cut the power of the device below file systems of the kernel, on right drivers and on mistakes. They need device-mapper, as a
+//! virtual machine has it (`.ci/run vm`); without it, they print that they are skipped.
 
 use csi_harness::config::AccessType;
 use csi_harness::results::outcome::Outcome;
@@ -9,15 +9,15 @@ use libtest_mimic::Failed;
 use crate::bench::{self, Played, Tries};
 
 const CHECK: &str = "faults/power";
-/// Time for the faults, which are all tried; most machines without device-mapper of their own are slow.
+/// The check tries all faults within this time, because most machines without device-mapper of their own are slow.
 const BUDGET_MS: u64 = 3_600_000;
-/// How long what was healed may take.
+/// The driver may take this time to recover.
 const SETTLES_MS: u64 = 60_000;
 
-/// How often a mistake is met before it counts as not found: a file system may make anything durable at any time.
+/// A mistake counts as not found only after this number of plays, because a file system may make anything durable at any time.
 const PLAYS: u32 = 3;
 
-/// Each mistake that a file system shows, with the fault that does.
+/// Each entry has a mistake, and the fault and the file system that show it.
 const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/syncs-no-directory", "power/create-volume/answer/ext4"),
     ("plain/syncs-no-copy", "power/create-snapshot/answer/ext4"),
@@ -26,11 +26,11 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/syncs-no-contents", "power/create-volume/answer/xfs"),
 ];
 
-/// The right drivers, with the file systems below them.
+/// Each entry has a right driver, and the file system below it.
 const RIGHT: &[(&str, &str)] =
     &[("plain", "ext4"), ("plain", "xfs"), ("directory", "xfs"), ("image", "ext4")];
 
-/// Where their power is lost.
+/// The power of right drivers is cut at these places.
 const PLACES: &[&str] = &[
     "create-volume/call:4",
     "create-volume/answer",
