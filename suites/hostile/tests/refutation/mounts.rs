@@ -10,9 +10,9 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::registry;
 
-/// The check that requests file systems such as `ext4,noatime`.
+/// This check requests file systems such as `ext4,noatime`.
 const ODD_FILE_SYSTEMS: &str = "hostile/mount-options/texts";
-/// Large enough for a file system.
+/// The size is large enough for a file system.
 const VOLUME_BYTES: i64 = 16 << 20;
 
 /// A run compares mounts with the requests that made them. For a file system that does not exist no mount is right or

@@ -9,7 +9,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::defects::is_found;
 use crate::registry;
 
-/// The defects that need a process.
+/// These defects show only in a process.
 pub(crate) const IN_PROCESSES: &[&str] =
     &["node-publish-passes-context-as-option", "node-publish-prints-context", "prints-secrets"];
 

@@ -12,10 +12,10 @@ use csi_test_support::run::{Run, options};
 use csi_test_support::{hostpath, mock};
 use libtest_mimic::{Failed, Trial};
 
-/// Field 4242 with the number 1, and field 2047 with a text.
+/// The bytes are field 4242 with the number 1, and field 2047 with a text.
 const UNKNOWN_FIELDS: [u8; 9] = [0x90, 0x89, 0x02, 0x01, 0xfa, 0x7f, 0x02, b'h', b'i'];
 
-/// The least number of RPCs that either driver serves.
+/// Either driver serves at least this number of RPCs.
 const RPCS_MIN: usize = 20;
 
 pub(crate) fn trials() -> Vec<Trial> {
