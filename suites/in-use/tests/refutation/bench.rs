@@ -1,4 +1,4 @@
-//! Plays the suites on the reference driver, right or with a defect.
+//! Runs the suites on the reference driver, right or with a defect.
 
 use std::path::Path;
 
@@ -11,33 +11,33 @@ use csi_test_support::hostpath::{self, Backend};
 use csi_test_support::run::{Run, options};
 use libtest_mimic::Failed;
 
-/// Everything that the checks ask for.
+/// These flags switch on everything that the checks ask for.
 const FLAGS: [&str; 4] = [
     "--enable-attach",
     "--enable-volume-expansion",
     "--enable-controller-modify-volume=true",
     "--accepted-mutable-parameter-names=tier",
 ];
-/// A driver with this flag rejects the detach from a node that does not answer, as it may.
+/// With this flag, a driver rejects the detach from a node that does not answer, which is legal.
 const STRICT_ORDER: &str = "--check-volume-lifecycle=";
-/// What the driver puts off, it does within a moment.
+/// The driver does everything that it puts off within this time.
 const SETTLES_MS: u64 = 2_000;
 
-/// The check that lets changes of the driver fail, for which the driver has to be a process of its own.
+/// This check makes changes of the driver fail, for which the driver has to be a process of its own.
 pub(crate) const CALLS_FAILING: &str = "in-use/calls-failing";
-/// The names of the defects that it finds begin so.
+/// The names of the defects that `CALLS_FAILING` finds begin with this text.
 const FAILED: &str = "hostpath/failed-";
-/// The check that kills the driver before one of its changes if it is a process of its own, and at a moment otherwise.
+/// This check kills the driver before one of its changes if it is a process of its own, and at a random moment otherwise.
 pub(crate) const KILLED_IN_SNAPSHOT: &str = "in-use/driver-killed-in-snapshot";
 
-/// Shorter than the time for which a defect freezes a file system, and much longer than what a busy machine takes for a write.
+/// The limit is shorter than the time for which a defect freezes a file system, and much longer than a write on a busy machine.
 const STALL_MS: u64 = 2_000;
 
-/// A driver with a defect stands still for two seconds.
+/// A check of a driver with a defect has this time, because such a driver may stand still for two seconds.
 const BUDGET_MS: u64 = 24_000;
 
-/// Returns true for a defect that shows only in a process of its own, for one of those that are found when the driver is killed before a
-/// change, and for a right driver if no other checks are wanted, or if those of nodes are.
+/// Returns true if the driver must be a process of its own: for a defect that shows only there, for a defect that is found when the driver
+/// is killed before a change, and for a right driver if the check of failing calls or the checks of nodes run.
 fn needs_process(suite: &Suite, defect: Option<Defect>, is_wanted: impl Fn(&str) -> bool) -> bool {
     match defect {
         Some(
@@ -61,11 +61,11 @@ pub(crate) struct Setup {
     pub(crate) suite: Suite,
     pub(crate) backend: Backend,
     pub(crate) defect: Option<Defect>,
-    /// True for a driver in a process of its own.
+    /// True if the driver is a process of its own.
     pub(crate) is_a_process: bool,
 }
 
-/// Runs the checks of a suite that are wanted; where this machine cannot, it prints that it does not.
+/// Runs the wanted checks of a suite. If this machine cannot, it prints that the test is skipped.
 pub(crate) fn play(
     suite: Suite,
     backend: Backend,
@@ -84,7 +84,7 @@ pub(crate) fn play(
 }
 
 impl Setup {
-    /// Runs the checks that are wanted on a driver that keeps its files in a directory.
+    /// Runs the wanted checks on a driver that keeps its files in a directory.
     pub(crate) async fn play_in(self, root: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Run, Failed> {
         let (backend_flag, other_node) = (self.backend.flag(), hostpath::other_node_flag(root));
         // The nodes of this driver share all volumes, and have no topology.
@@ -106,7 +106,7 @@ impl Setup {
             config.time_limits.stall_ms = STALL_MS;
             config.effort.budget_ms = Some(BUDGET_MS);
         }
-        // A defect may reach a check through the calls of another one, so that they run one at a time.
+        // A defect may reach a check through the calls of another check, so that checks run one at a time.
         let jobs = if self.defect.is_some() { 1 } else { 4 };
         let options = RunOptions { jobs, ..options(Registry::new([self.suite]), 1) };
         Run::on(driver, config, options, |check| is_wanted(&check.id)).await

@@ -1,4 +1,4 @@
-//! A run on a driver that leaves file systems frozen: it thaws those of volumes that it gives back, and lists those that it cannot reach.
+//! The driver leaves file systems frozen: the run thaws those of volumes that it gives back, and lists those that it cannot reach.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{self, Setup};
 
-/// Freezes the file system of each volume of which it takes a snapshot, for good.
+/// The driver freezes the file system of each volume of which it takes a snapshot, and never thaws it.
 const DEFECT: Option<Defect> = Some(Defect::SnapshotLeavesFrozen);
 
-/// The longest time for which the mounts of other trials may keep a file system in use, and the time between two looks at it.
+/// The mounts of other trials may keep a file system in use for this time, and the test looks at it in these intervals.
 const IN_USE_MAX: Duration = Duration::from_secs(60);
 const POLLED: Duration = Duration::from_millis(20);
 
-/// The trials of this file.
+/// Returns the trials of this file.
 pub(crate) fn trials() -> [Trial; 4] {
     [
         Trial::test("a-frozen-file-system-is-thawed", a_frozen_file_system_is_thawed),
@@ -108,13 +108,13 @@ async fn frozen_volume(cx: &Cx) -> CheckResult<Published> {
     Ok(published)
 }
 
-/// Runs one of these checks on file systems of loop devices. Where this machine cannot, it prints that it does not.
+/// Runs one of these checks on file systems of loop devices. If this machine cannot, it prints that the test is skipped.
 fn ran(check: &'static Check, is_a_process: bool) -> Result<Option<Run>, Failed> {
     let setup = Setup { suite: SUITE, backend: Backend::Images, defect: DEFECT, is_a_process };
     hostpath::in_directory(async |root| setup.play_in(root, |id| check.id == id).await).transpose()
 }
 
-/// A volume that is given back while it is frozen is thawed first, since nothing leads to its file system afterwards, and the run says so.
+/// The run thaws a frozen volume before it gives the volume back, because no path leads to its file system afterwards. It notes the thaw.
 fn a_thaw_is_noted(check: &'static Check) -> Result<(), Failed> {
     let Some(ran) = ran(check, false)? else { return Ok(()) };
     let notes: Vec<&String> = ran.reports.iter().flat_map(|report| &report.notes).collect();
@@ -129,7 +129,7 @@ fn a_thaw_is_noted(check: &'static Check) -> Result<(), Failed> {
     }
 }
 
-/// The list at the end of a run names the device, and its command ends the freeze, after which the kernel lets go of the file system.
+/// The list at the end of the run names the device, and its command ends the freeze, after which the kernel releases the file system.
 fn what_is_mounted_nowhere_is_listed() -> Result<(), Failed> {
     let Some(ran) = ran(&LEFT_NOWHERE, true)? else { return Ok(()) };
     let is_frozen = |what: &str| what.contains("frozen or in use elsewhere, and not mounted");
@@ -143,7 +143,7 @@ fn what_is_mounted_nowhere_is_listed() -> Result<(), Failed> {
     let in_use = Path::new("/sys/fs/xfs").join(device);
     let was_in_use = in_use.exists();
     let removed = std::process::Command::new("sh").arg("-c").arg(command).output()?;
-    // Workloads of trials that run at the same time may have got a copy of the mount into their namespaces, which end soon.
+    // Workloads of trials that run at the same time may have a copy of the mount in their namespaces, which end soon.
     let begun = Instant::now();
     while in_use.exists() && begun.elapsed() < IN_USE_MAX {
         std::thread::sleep(POLLED);

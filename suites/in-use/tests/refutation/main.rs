@@ -1,8 +1,8 @@
 //! Shows that the checks can be trusted: the reference driver passes them on directories, file systems and devices, and each finds the
-//! defects that it names. Needs root for mounts and loop devices; without it, the tests do nothing and say so.
+//! defects that it names. The tests need root for mounts and loop devices; without it, they print that they are skipped.
 //!
-//! On a defect, the checks that name it are run. `UPDATE=1 cargo test -p csi-suite-in-use --test refutation` runs all of them, and writes the
-//! matrix of checks and defects anew; with `MATRIX=1/1` the matrix is compared.
+//! On a defect, the checks that name it are run. `UPDATE=1 cargo test -p csi-suite-in-use --test refutation` runs all of them, and writes
+//! the matrix of checks and defects; with `MATRIX=1/1` the matrix is compared.
 
 mod bench;
 mod frozen;
@@ -21,16 +21,16 @@ use csi_test_support::matrix::MatrixFile;
 use csi_test_support::proven::Matrix;
 use libtest_mimic::{Arguments, Failed};
 
-/// Rows of a time line that are read at a glance.
+/// A reader can look through this number of rows of a time line at once.
 const ROWS_MAX: usize = 24;
-/// Drivers at the same time; they wait more than they work.
+/// This number of drivers run at the same time, because they wait more than they work.
 const TRIALS_AT_ONCE: usize = 4;
 
 fn main() -> ExitCode {
     if let Some(code) = hostpath::serve_if_asked() {
         return code;
     }
-    // Workloads are this program once more.
+    // This program also runs as the workloads.
     if csi_workload::run_if_asked() {
         return ExitCode::SUCCESS;
     }
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// No check accuses a right driver, and none is skipped where volumes are file systems and devices.
+/// No check accuses a right driver, and none is skipped if volumes are file systems and devices.
 fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
     let begun = Instant::now();
     let mut wrong = Vec::new();
@@ -72,7 +72,7 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// Adds everything that the checks of a suite have against a right driver.
+/// Runs the checks of a suite on a right driver, and adds their accusations and skips to `wrong`.
 fn passes(
     suite: &Suite,
     backend: Backend,
@@ -99,8 +99,8 @@ fn report_time(backend: Backend, took: Duration) {
     println!("all checks on the {} back end: {:.1} s", backend.name(), took.as_secs_f64());
 }
 
-/// The report of a wrong copy shows the writes around the call, the moment of the copy, and the call; and of the writes no more than are
-/// read at a glance.
+/// The report of a wrong copy shows the writes around the call, the moment of the copy, and the call. It shows only as many writes as a
+/// reader can look through at once.
 fn a_failure_shows_a_time_line() -> Result<(), Failed> {
     let check = "in-use/create-snapshot";
     let defect = Some(Defect::SnapshotsMissUse);
@@ -149,8 +149,9 @@ fn matrix_of_nodes() -> Matrix<Defect> {
     }
 }
 
-/// Lines of the matrix of nodes that depend on time: a driver of this process is killed at a moment and not before a change, and most defects
-/// are tried on such a driver; a detach that meets an attach may fail; and a read may come before or after a volume is emptied.
+/// Returns true for lines of the matrix of nodes that depend on time. Most defects are tried on a driver in this process, which is killed
+/// at a random moment and not before a change. A detach that meets an attach may fail, and a read may come before or after a volume is
+/// emptied.
 fn nodes_vary(defect: &Defect, line: &str) -> bool {
     let is_of = |check: &str| line.contains(check);
     is_of("nodes/killed-in-each-call")
@@ -158,9 +159,9 @@ fn nodes_vary(defect: &Defect, line: &str) -> bool {
         || *defect == Defect::LateDetachWipes && is_of("nodes/silent-multi-writer")
 }
 
-/// Lines that depend on how fast calls and writes are: what a call is doing when it is given up, or when another one comes, or when the
-/// driver is stopped, varies, and so does what a workload writes between a call and its repetition. Checks run at the same time, and a defect
-/// that hurts other volumes than that of the call may hurt those of any check.
+/// Returns true for lines that depend on the speed of calls and writes. It varies what a call is doing when it is given up, when another
+/// call arrives, or when the driver is stopped, and what a workload writes between a call and its repetition. A defect that hurts other
+/// volumes may hurt those of any check that runs at the same time.
 fn varies(defect: &Defect, line: &str) -> bool {
     let checks = [
         "in-use/calls-given-up",
