@@ -1,6 +1,6 @@
-//! The share of the harness in what it measures, and the rate of the mock driver: Probe is called by sixteen callers, through a plain tonic
-//! client and through the harness, on an empty tonic server and on the mock driver, as fast as they can and at a rate. Each server is a
-//! process of its own. At last, the memory of the harness is looked at while it makes many calls. Nothing passes or fails by it.
+//! Measures the share of the harness in its own measurements, and the rate of the mock driver. Sixteen callers call Probe through a plain
+//! tonic client and through the harness, on an empty tonic server and on the mock driver, as fast as they can and at a rate. Each server is
+//! a process of its own. In the end, the memory of the harness is measured while it makes many calls. Nothing passes or fails by it.
 //!
 //! ```text
 //! cargo bench -p csi-suite-load
@@ -33,34 +33,35 @@ use tokio::task::JoinSet;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-/// The allocator of `csi-sanity`.
+/// `csi-sanity` has this allocator.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
 const CALLERS: usize = 16;
-/// Seconds of each measurement, where `BENCH_SECONDS` names no other number.
+/// Each measurement takes this number of seconds if `BENCH_SECONDS` names no other number.
 const SECONDS: u64 = 5;
-/// Calls for each second, where `BENCH_RATE` names no other number.
+/// The callers make this number of calls in a second if `BENCH_RATE` names no other number.
 const RATE: u64 = 10_000;
-/// Calls beside which the memory of the harness is looked at, where `BENCH_CALLS` names no other number, and looks at it.
+/// The memory of the harness is measured `LOOKS` times during this number of calls, if `BENCH_CALLS` names no other number.
 const CALLS: u64 = 500_000;
 const LOOKS: u64 = 10;
-/// Measurements of each way, in turn, so that a busy moment is in none of them alone. The median counts.
+/// Each way is measured this number of times, in turn, so that a busy moment is not in the measurements of one way alone. The median
+/// counts.
 const ROUNDS: usize = 9;
-/// Length of a turn of the plain client or of the harness, which call in turns at a given rate.
+/// At a given rate, the plain client and the harness call in turns of this length.
 const TURN: Duration = Duration::from_millis(100);
-/// The server that this process is to be, and its socket.
+/// These variables make this process a server, and name its socket.
 const SERVER: &str = "BENCH_SERVER";
 const SOCKET: &str = "BENCH_SOCKET";
-/// The deadline that travels with each call of the plain client, as with those of kubelet, the sidecars and the harness.
+/// Each call of the plain client carries this deadline, as those of kubelet, the sidecars and the harness do.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
 const START_MAX: Duration = Duration::from_secs(30);
-/// The time limit of all calls through one harness.
+/// This is the time limit of all calls through one harness.
 const RUN_MAX: Duration = Duration::from_secs(24 * 3_600);
 
-/// A server that does nothing.
+/// This server does nothing.
 struct Empty;
 
 #[tonic::async_trait]
@@ -85,7 +86,7 @@ impl Identity for Empty {
     }
 }
 
-/// The server of a measurement, ended when this is dropped.
+/// A server is a process that is ended when this value is dropped.
 struct Server(Child);
 
 impl Server {
@@ -103,13 +104,13 @@ impl Drop for Server {
     }
 }
 
-/// The measurements of one way to call a server.
+/// These are the measurements of one way to call a server.
 #[derive(Clone, Copy)]
 struct Measured {
     per_second: f64,
     p50_us: u64,
     p99_us: u64,
-    /// Processor time of this process for each call, in microseconds, where it made no other calls at the time.
+    /// The processor time of this process for each call, in microseconds, is measured only if it made no other calls at that time.
     processor_us: Option<f64>,
 }
 
@@ -140,7 +141,7 @@ fn main() -> Result<(), Failure> {
     if let Some(socket) = std::env::var_os(SOCKET) {
         return runtime.block_on(serve(&std::env::var(SERVER)?, Path::new(&socket)));
     }
-    // `cargo test --benches` only builds it.
+    // `cargo test --benches` must only build this program.
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
@@ -196,7 +197,7 @@ async fn serve(kind: &str, socket: &Path) -> Result<(), Failure> {
     Ok(listener.serve(routes, std::future::pending()).await?)
 }
 
-/// Tasks that call a server, one call for each permit, until no permits are given any more.
+/// These tasks call a server, once for each permit, until the semaphore is closed.
 struct Callers {
     permits: Arc<Semaphore>,
     times: Arc<Times>,
@@ -240,7 +241,7 @@ impl Callers {
             callers.tasks.spawn(async move {
                 while let Ok(permit) = permits.acquire().await {
                     permit.forget();
-                    // The observer has its end.
+                    // The observer has seen the end of the call.
                     drop(cx.call(v1::ProbeRequest {}).once().await);
                 }
             });
@@ -248,7 +249,7 @@ impl Callers {
         Ok(callers)
     }
 
-    /// Ends the calls and returns their measurements, of which `length` is the time in which they were made.
+    /// Ends the calls and returns the measurements of the calls that were made in this time.
     async fn measured(self, length: Duration) -> Measured {
         self.permits.close();
         self.tasks.join_all().await;
@@ -262,7 +263,7 @@ impl Callers {
     }
 }
 
-/// Has calls made one after the other by each caller.
+/// Measures calls that each caller makes one after another.
 async fn at_full_rate(
     callers: impl Future<Output = Result<Callers, Failure>>,
     length: Duration,
@@ -276,11 +277,12 @@ async fn at_full_rate(
     Ok(Measured { processor_us, ..measured })
 }
 
-/// Has calls made at a rate, by a plain client and through the harness in short turns, so that whatever else the machine does meets both.
+/// Measures calls at a rate. The plain client and the harness call in short turns, so that other work of the machine affects both.
 async fn in_turns(socket: &Path, rate: u64, length: Duration) -> Result<[Measured; 2], Failure> {
     let ways = [Callers::plain(socket).await?, Callers::through_the_harness(socket).await?];
     let permits = ways.each_ref().map(|callers| callers.permits.clone());
-    // A thread gives the permits, since the timers of the runtime have steps of a millisecond, in each of which several calls would be due.
+    // A thread gives the permits, because the timers of the runtime have steps of a millisecond, in each of which several calls would be
+    // due.
     let giver = std::thread::spawn(move || {
         let begun = Instant::now();
         for number in 1.. {
@@ -300,14 +302,14 @@ async fn in_turns(socket: &Path, rate: u64, length: Duration) -> Result<[Measure
     Ok([plain.measured(length / 2).await, harness.measured(length / 2).await])
 }
 
-/// The harness, connected to a server.
+/// Connects the harness to a server.
 async fn harness(socket: &Path) -> Result<Cx, Failure> {
     let endpoint = Some(Endpoint::Unix(socket.to_owned()).to_string());
     let target = Target::connect(Config { endpoint, ..Config::default() }).await?;
     Ok(Cx::of_no_check(&target, "overhead", AccessType::Mount, 1, RUN_MAX))
 }
 
-/// Makes this many calls through the harness, and writes its memory after each tenth of them.
+/// Makes this number of calls through the harness, and writes its memory after each tenth of them.
 async fn memory(socket: &Path, calls: u64, out: &mut impl Write) -> Result<(), Failure> {
     let cx = harness(socket).await?;
     write!(out, "memory of the harness during {calls} calls:")?;
@@ -330,7 +332,7 @@ async fn memory(socket: &Path, calls: u64, out: &mut impl Write) -> Result<(), F
     Ok(())
 }
 
-/// The median of each number.
+/// Returns the median of each number.
 fn median(rounds: &[Measured]) -> Measured {
     let of = |number: fn(&Measured) -> f64| middle(rounds.iter().map(number).collect());
     Measured {
@@ -350,7 +352,7 @@ fn middle(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// The processor time that this process has had.
+/// Returns the processor time that this process has used.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())

@@ -1,5 +1,5 @@
-//! Shows that a load finds what it should: a correct driver passes, and each wrong one is found by a preset. With `MATRIX=1/1`, correct drivers
-//! are run with several seeds.
+//! Shows that a load finds what it should: a correct driver passes, and a preset finds each wrong one. With `MATRIX=1/1`, correct drivers
+//! are tried with several seeds.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use csi_test_support::run::{Run, options, outcomes};
 use csi_test_support::{hostpath, process, quirks};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// Loads at the same time. Most of their time is spent in waiting for the next life cycle to be due.
+/// This number of loads run at the same time. They spend most of their time on waiting for the next life cycle to be due.
 const TRIALS_AT_ONCE: usize = 3;
 const SEEDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
-/// A load that missed a defect is made once more, and takes so many times as long.
+/// A load that missed a defect is made once more, and takes this number of times as long.
 const LONGER: u32 = 3;
-/// The usual time of a default run, which makes its load take two seconds and a burst.
+/// A default run usually has this time, in which its load takes two seconds and a burst.
 const QUIRK_BUDGET_MS: u64 = 24_000;
 
 fn main() -> ExitCode {
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         for preset in ["smoke", "attach-storm", "polling", "rejections"] {
             let quirk = Quirk::HeapCollectedInWaves;
             trials.push(Trial::test(format!("{preset}/{quirk}/seed-{seed}"), move || {
-                // The memory of its process shows this quirk.
+                // Only the memory of a process shows this quirk.
                 no_accusation(&played(preset, short(6), quirk.id(), seed)?)
             }));
         }
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    // All are found by one check, so that the sample has to prove each of its rules.
+    // One check finds all of these defects, so that the sample has to prove each of its rules.
     let mut rows = Vec::new();
     for (defect, preset, changes, expected) in refutations() {
         let test =
@@ -94,7 +94,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Each defect with the preset that finds it, and the rule and the words of the finding.
+/// Returns each defect with the preset that finds it, and the rule and a text of the finding.
 fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])> {
     let fast = |seconds, rate| Changes { rate: Some(rate), ..short(seconds) };
     let many = Changes { volumes: Some(500), ..short(3) };
@@ -105,7 +105,7 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
             "node-publish-refusal-keeps-file",
             "rejections",
             short(6),
-            // The request that leaks is found, and shown.
+            // The report has to name the request that leaks.
             ["LOAD-003", "NodePublishVolume {"],
         ),
         ("delete-volume-keeps-file", "smoke", fast(8, 60.0), ["LOAD-003", "open file"]),
@@ -134,12 +134,12 @@ fn short(seconds: u64) -> Changes {
     Changes { duration: Some(Duration::from_secs(seconds)), ..Changes::default() }
 }
 
-/// A load that a driver with real mounts can keep up with, also if it leaves something with each call.
+/// Returns a load with which a driver with real mounts can keep up, even if it leaves something behind with each call.
 fn few_volumes() -> Changes {
     Changes { volumes: Some(8), rate: Some(20.0), ..short(10) }
 }
 
-/// One caller, behind whom life cycles wait while the driver stalls: those that wait count as well.
+/// Returns a load of one caller. Life cycles wait behind it while the driver stalls, and the time of the wait counts.
 fn stalling() -> Changes {
     let thresholds = ["CreateVolume p99 < 1s", "CreateVolume mean < 800ms"].map(|text| text.parse());
     let thresholds = thresholds.into_iter().flatten().collect();
@@ -150,14 +150,14 @@ fn registry(preset: &str, changes: Changes, results: &Results) -> Result<Registr
     Ok(Registry::new([suite(&Workload::preset(preset, changes)?, results)]))
 }
 
-/// Runs a preset on the mock driver in a process of its own, so that its resources are seen.
+/// Runs a preset on the mock driver in a process of its own, so that the harness can measure its resources.
 fn played(preset: &str, changes: Changes, variants: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
     let registry = registry(preset, changes, &Results::default())?;
     let check = registry.check_refs().next().ok_or("the suite has a check")?;
     process::played(registry.clone(), &check, variants, seed)
 }
 
-/// Plays a load until it finds the defect: once as it is, and once for longer, since fewer life cycles are made on a machine that is busy.
+/// Runs a load until it finds the defect: once as it is, and once for longer, because a busy machine makes fewer life cycles.
 fn found_in_time(
     changes: &Changes,
     play: impl Fn(Changes) -> Result<Option<Vec<CheckReport>>, Failed>,
@@ -196,8 +196,8 @@ fn default_run(defects: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
     process::played(registry.clone(), &check, defects, seed)
 }
 
-/// Runs a preset on the reference driver, with real mounts, so that the contents of volumes are read under load, too. Returns `None` where
-/// nothing can be mounted.
+/// Runs a preset on the reference driver, with real mounts, so that the contents of volumes are read under load as well. Returns `None` if
+/// this machine cannot mount anything.
 fn on_reference_driver(
     preset: &str,
     backend: &str,
@@ -252,7 +252,7 @@ fn is_found(reports: &[CheckReport], [rule, text]: [&str; 2]) -> Result<(), Fail
     }
 }
 
-/// The calls that wait behind one that stalls count from the moment at which they were due.
+/// Calls that wait behind a stalled one count from the moment at which they were due.
 fn a_stall_is_not_in_the_mean() -> Result<(), Failed> {
     let results = Results::default();
     with_defect("smoke", stalling(), "create-volume-stalls", &results)?;
