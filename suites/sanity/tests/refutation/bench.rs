@@ -20,10 +20,10 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The number of concurrent checks of a correct driver.
+/// A correct driver is tried with this number of concurrent checks.
 pub(crate) const JOBS: usize = 8;
 
-/// The number of served nodes: two in one zone, and one in another. There is a third zone, too.
+/// Three nodes are served: two in one zone, and one in another. There is also a third zone.
 const NODES: usize = 3;
 
 /// Runs all checks, with this concurrency, on a mock driver with this configuration.

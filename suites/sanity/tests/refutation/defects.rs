@@ -29,7 +29,7 @@ const HEADER: &str = "\
 # UPDATE=1 cargo test -p csi-suite-sanity --test refutation writes this file; ci/matrix compares all of it.
 ";
 
-/// The results of checks, each with the label of its run.
+/// Contains the results of checks, each with the label of its run.
 type Lines = BTreeSet<(String, String)>;
 
 pub(crate) fn trials(arguments: &Arguments) -> Vec<libtest_mimic::Trial> {

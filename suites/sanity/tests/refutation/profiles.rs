@@ -33,7 +33,7 @@ fn is_to_bind(one: &Accused) -> bool {
     one.warns && one.rule.binds_from() == Profile::Kubernetes && one.rule != ONLY_REMARKED_ON
 }
 
-/// One of the defects shows it; others may end the check early, or cause only a remark.
+/// At least one of the defects must show that the rule binds; others may end the check early, or cause only a remark.
 fn binds_under_kubernetes(all: &[Accused]) -> Result<(), Failed> {
     let mut seen = Vec::new();
     for one in all {

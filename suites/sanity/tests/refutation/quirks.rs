@@ -10,7 +10,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{self, JOBS, everything_on, everything_set};
 
-/// The number of parts of the suite for the driver with slow calls; checks that run alone wait for each other.
+/// The suite is divided into this number of parts for the driver with slow calls, because checks that run alone wait for each other.
 const SLOW_PARTS: u32 = 4;
 
 pub(crate) fn trials() -> Vec<Trial> {
