@@ -25,7 +25,7 @@ fn run(defects: &[Defect], effort: Effort, seed: u64) -> Run {
     mock::run(registry, mock, config, seed, |check| check.id == CHECK).expect("the mock runs")
 }
 
-/// The number of calls of each RPC.
+/// Returns the number of calls of each RPC.
 fn calls(run: &Run) -> Vec<(&'static str, u64)> {
     run.summary.calls.iter().map(|calls| (calls.rpc.method, calls.done + calls.refused)).collect()
 }
@@ -76,7 +76,7 @@ fn a_sequence_that_shows_a_fault_goes_on_to_its_end() {
     };
     let folder = tempfile::tempdir().unwrap();
     case.store(folder.path()).unwrap();
-    // A sequence of one call shows neither of them.
+    // A sequence of one call cannot show either of the defects.
     let effort =
         Effort { cases: 1, steps: 1, regressions: Some(folder.path().to_owned()), ..Effort::default() };
     let defects = [Defect::CreateVolumeRepeatChangesContext, Defect::ControllerPublishRefusesRepeats];

@@ -1,4 +1,4 @@
-//! Failing cases as files.
+//! Failing cases are written to files and read again.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -43,7 +43,7 @@ fn request(size: Size) -> v1::CreateVolumeRequest {
     }
 }
 
-/// A volume, a snapshot of it, and a second request under the name that is wrongly granted.
+/// Returns a case with a volume, a snapshot of it, and a second request that the driver wrongly accepts under the name.
 fn case() -> Case {
     let size = Size::at_least(GIB);
     let larger = Size::at_least(2 * GIB);
@@ -115,7 +115,7 @@ fn case() -> Case {
 fn a_case_is_the_same_after_it_was_stored_and_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let mut case = case();
-    // Texts that YAML could take for something else.
+    // YAML could take these texts for something else.
     case.breach.message = "yes: no\n- é \u{1f4be} 'x' \"y\" # z\t~ null 0x1F 1e3".to_owned();
     case.names.insert(Name::volume(1), " leading, trailing ".to_owned());
     case.steps[1].recorded.message = "0123".to_owned();
@@ -124,7 +124,7 @@ fn a_case_is_the_same_after_it_was_stored_and_loaded() {
     let path = case.store(&folder.path().join("cases/of/today")).unwrap();
     assert_eq!(path.file_name().unwrap(), "property-volumes-CTRL-CREATEVOL-041-0000000000000007.yaml");
     assert_eq!(Case::load(&path).unwrap(), case);
-    // Found again, it takes its own place, and nothing else is left.
+    // The case replaces its own file when it is found again, and leaves no other file.
     case.store(path.parent().unwrap()).unwrap();
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
 }

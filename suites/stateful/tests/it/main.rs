@@ -1,4 +1,4 @@
-//! Cases as files, and how much work a check does.
+//! The tests check files of cases, and the amount of work of a check.
 
 mod amount;
 mod cases;

@@ -1,5 +1,4 @@
-//! Every check finds the defects that it names, and how soon is in a committed table: how many of its tries it takes at
-//! each of some seeds.
+//! Every check finds the defects that it names. A committed table says how many of its tries a check needs at each of some seeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::repeat_n;
@@ -19,13 +18,13 @@ use libtest_mimic::{Arguments, Failed};
 
 use crate::{growth, plays_of, registry};
 
-/// Seeds at which a defect has to be found.
+/// Checks have to find their defects at these seeds.
 const SEEDS: [u64; 1] = [1];
-/// Seeds of the table.
+/// The table has these seeds.
 const SEEDS_OF_TABLE: [u64; 5] = [1, 2, 3, 4, 5];
-/// A driver in this process starts at once, if it does.
+/// A driver in this process starts at once if it starts at all.
 const DIAL_MS: u64 = 5_000;
-/// Where a check is named for defects that no single call shows, the table has the tries that each took.
+/// If a check names defects that no single call shows, the table has the number of tries that it needed.
 const HEADER: &str = "\
 # How many tries (sequences, or rounds of calls) a check needs to find a defect, at the seeds 1 to 5.
 # `end` is a check that finds it when everything is done, `-` one that does not find it. Behind it, the rule that it blames, and whether
@@ -40,7 +39,7 @@ pub(crate) fn trials(arguments: &Arguments) -> Vec<libtest_mimic::Trial> {
     let pairs: Vec<(CheckRef, &'static str)> = registry()
         .check_refs()
         .flat_map(|check| check.refuted_by.iter().map(move |defect| (check.clone(), *defect)))
-        // The tests of the data suite try those that show on true mounts, on the reference driver.
+        // The tests of the data suite try the defects that show only on real mounts, on the reference driver.
         .filter(|(_, defect)| !defect.starts_with("hostpath/"))
         .collect();
     let row = |(check, defect): (CheckRef, &'static str)| {
@@ -82,7 +81,7 @@ fn is_found(rows: &Rows, check: &Check, defect: &'static str) -> Result<(), Fail
 }
 
 fn played_at(check: &Check, defect: &str, seed: u64) -> Result<(Vec<CheckReport>, Trial), Failed> {
-    // Most defects show with either access type. The table is of both, and a driver that is a process is played with both anyway.
+    // Most defects show with either access type. The table has both, and a driver that is a process is tried with both anyway.
     let with_one = usize::from(!updates() && !growth::needs_process(check));
     let with_both = plays_of(&check.id).saturating_sub(with_one).max(1);
     let (mut said, mut trial) = (Vec::new(), Trial::Bad("it was not tried".to_owned()));
@@ -120,14 +119,14 @@ fn said_at(check: &Check, defect: &str, seed: u64, access_types: usize) -> Resul
     Ok(mock::run(registry(), mock, config, seed, |other| other.id == check.id)?.reports)
 }
 
-/// The rule that a check blames, and whether it warns.
+/// Returns the rule that a check blames, and whether it only warns.
 fn blamed_by(check: &Check, outcome: &Outcome) -> Option<String> {
     let rule = outcome.violation()?.requirement.unwrap_or(check.requirements[0]);
     let warns = if matches!(outcome, Outcome::Warned(_)) { " warns" } else { "" };
     Some(format!("{}{warns}", rule.id))
 }
 
-/// How many tries it took, as the check says.
+/// Returns the number of tries that the notes of the check name, or "end" if they name none.
 fn tries_of(said: &[CheckReport]) -> String {
     let number = |note: &String| {
         let mut words = note.split(' ').skip_while(|word| !["sequence", "round"].contains(word));

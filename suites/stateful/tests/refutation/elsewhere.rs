@@ -1,4 +1,4 @@
-//! A fault that another check reports by its rule, in words of its own, is neither shrunk nor confirmed.
+//! A check neither shrinks nor confirms a fault that another check reports by the same rule, even in other words.
 
 use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::prelude::*;
@@ -32,7 +32,7 @@ fn is_left_to_the_other() -> Result<(), Failed> {
     let suites = [SUITE, csi_suite_stateful::concurrency::SUITE];
     let wanted = |check: &Check| ["elsewhere/tells", "concurrency/controller-calls"].contains(&&*check.id);
     let mut config = everything_set();
-    // On a busy machine a round may contain no expansion.
+    // On a busy machine, a round of fewer calls may contain no expansion.
     config.effort = csi_harness::config::Effort { operations: 400, check_budget_ms: 3_000, ..little() };
     let run = mock::run(Registry::new(suites), mock, config, 1, wanted)?;
     let reports = run.by_label();

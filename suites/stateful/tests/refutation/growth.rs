@@ -1,4 +1,4 @@
-//! What grows shows in the process of a driver alone: this program is the driver then, as a process of its own.
+//! Growth shows only in the process of a driver, so that this program starts itself as the driver.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::registry;
 pub(crate) fn trials() -> Vec<Trial> {
     let healthy = checks()
         .map(|check| Trial::test(format!("healthy-process/{}", check.id), move || no_accusation(&check, "")));
-    // The memory of its process shows this quirk, so that a driver in this process has nothing unusual.
+    // Only the memory of a process shows this quirk. In this process, the driver would have nothing unusual.
     let collected = checks().map(|check| {
         let quirk = Quirk::HeapCollectedInWaves;
         Trial::test(format!("{quirk}/{}", check.id), move || no_accusation(&check, quirk.id()))
@@ -77,7 +77,7 @@ check! {
     }
 }
 
-/// Leftovers of earlier checks in a back end that was empty belong to the run, so that a leak still fails it.
+/// If the back end was empty at first, objects that earlier checks left belong to the run, so that a leak still fails the check.
 fn a_leak_excuses_no_other() -> Result<(), Failed> {
     let defects = vec![Defect::CreateVolumeLeavesSnapshotOfSource];
     let mock = csi_mock_driver::Config { defects, ..Default::default() };
@@ -90,7 +90,7 @@ fn a_leak_excuses_no_other() -> Result<(), Failed> {
     }
 }
 
-/// The directory is found by what the driver does, where no setting names it.
+/// If no setting names the directory, the harness finds it by watching the driver.
 fn a_directory_is_found() -> Result<(), Failed> {
     let found = |is_named: bool| -> Result<Vec<String>, Failed> {
         let check = &Registry::new([SUITE])
@@ -108,7 +108,8 @@ fn a_directory_is_found() -> Result<(), Failed> {
     }
 }
 
-/// A driver that wrongly accepts one request, and keeps something of each volume, is not accused of keeping something of rejections.
+/// A driver that wrongly accepts one request and keeps something of each volume must not be accused of keeping something of rejected
+/// requests.
 fn an_accepted_request_is_no_rejection() -> Result<(), Failed> {
     match &*growth_of_rejections("create-volume-accepts-crossed-range,delete-volume-keeps-file")? {
         [Outcome::Passed] => Ok(()),
@@ -116,7 +117,7 @@ fn an_accepted_request_is_no_rejection() -> Result<(), Failed> {
     }
 }
 
-/// The requests that such a driver does reject show what it keeps of rejections.
+/// The requests that the driver does reject must show what it keeps of them.
 fn rejections_grow_beside_an_accepted() -> Result<(), Failed> {
     match &*growth_of_rejections("create-volume-accepts-crossed-range,create-volume-keeps-rejected-names")? {
         [Outcome::Failed(_)] => Ok(()),
@@ -137,7 +138,7 @@ fn seed() -> u64 {
     from_environment("SEED").unwrap_or(1)
 }
 
-/// Whether the check sees nothing of a driver in this process.
+/// Returns true if the check cannot see anything of a driver in this process.
 pub(crate) fn needs_process(check: &Check) -> bool {
     check.id.starts_with("growth/")
 }

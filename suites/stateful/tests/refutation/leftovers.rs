@@ -1,4 +1,4 @@
-//! A check deletes nothing that another one has left behind and that may be in use.
+//! A check must not delete an object that another check has left behind and that may be in use.
 
 use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::prelude::*;
@@ -8,7 +8,7 @@ use csi_test_support::mock::{self, everything_set};
 use libtest_mimic::{Failed, Trial};
 
 const SUITE: Suite = Suite { name: "leftovers", checks: Checks::Declared(&[&[&LEAVES]]), retired: &[] };
-/// The driver lists volumes by their ids, which are their names here. This one comes behind those of all checks.
+/// The driver lists volumes by their ids, which are their names here. This name is listed after those of all checks.
 const LAST_NAME: &str = "zzz";
 
 check! {

@@ -18,9 +18,9 @@ use csi_test_support::quirks;
 use libtest_mimic::Arguments;
 
 const TRIALS_AT_ONCE: usize = 8;
-/// How often a check may try of which the machine decides what meets what, and not the seed.
+/// Checks of races may try this number of times, because the machine and not the seed decides which calls meet.
 const PLAYS_OF_A_RACE: usize = 3;
-/// Those checks: calls at the same time, and calls that are broken off.
+/// These checks make calls at the same time, or break calls off.
 const RACES: [&str; 3] =
     ["concurrency/", "idempotency/given-up-and-repeated", "idempotency/connection-broken-and-repeated"];
 
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         return code;
     }
     let mut arguments = Arguments::from_args();
-    // Some of the time is spent waiting for what a defective driver never does.
+    // The trials spend some time on waiting for answers that a defective driver never sends.
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
     // Some defects crash the mock driver; the run reports that.
     std::panic::set_hook(Box::new(|_| {}));
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// How often a check may try.
+/// Returns the number of times that a check may try.
 pub(crate) fn plays_of(check: &str) -> usize {
     if RACES.iter().any(|race| check.starts_with(race)) { PLAYS_OF_A_RACE } else { 1 }
 }

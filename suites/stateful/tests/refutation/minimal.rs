@@ -1,4 +1,4 @@
-//! A fault is reported with as few calls as can show it.
+//! A fault is reported with the smallest number of calls that show it.
 
 use csi_harness::config::{Config, Effort};
 use csi_mock_driver::Defect;
@@ -8,13 +8,13 @@ use libtest_mimic::{Failed, Trial};
 use crate::pairs::short;
 use crate::registry;
 
-/// Seeds at which that has to be so: what is found at first differs, what is left does not.
+/// The report must be minimal at each of these seeds, at which the defect is first found in different sequences.
 const SEEDS: [u64; 2] = [1, 2];
 
-/// The defect, the check, and the calls of the report.
+/// Each entry has the defect, the check, and the calls that the report must have.
 const MINIMAL: [(&str, &str, &[&str]); 18] = [
     ("create-volume-forgets-names", "property/volumes", &["CreateVolume", "CreateVolume"]),
-    // The first sequence that shows it asks for a copy under the name.
+    // The first sequence that shows the defect requests a copy under the name.
     (
         "delete-volume-keeps-name",
         "property/volumes",
@@ -63,7 +63,7 @@ const MINIMAL: [(&str, &str, &[&str]); 18] = [
     ),
     ("node-unpublish-refuses-repeats", "property/nodes", &["CreateVolume", "NodeUnpublishVolume"]),
     ("create-volume-ignores-size-conflict", "idempotency/after-an-error", &["CreateVolume", "CreateVolume"]),
-    // It only warns.
+    // The check only warns of this defect.
     (
         "delete-volume-deletes-in-use",
         "property/volumes",
@@ -71,7 +71,8 @@ const MINIMAL: [(&str, &str, &[&str]); 18] = [
     ),
 ];
 
-/// Steps at most of the way to calls that contradict each other: those, the calls that made their objects, and the ends of the driver.
+/// A report of calls that contradict each other may have this number of steps: these calls, the calls that made their objects, and the ends
+/// of the driver.
 const CONTRADICTION_STEPS_MAX: usize = 8;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -85,7 +86,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     MINIMAL.into_iter().map(trial).chain([contradiction(), order()]).collect()
 }
 
-/// Hundreds of calls are made under load. The report has only those that matter, and the one that made the volume comes first.
+/// The load makes hundreds of calls. The report has only those that matter, and begins with the one that made the volume.
 fn is_short_under_load() -> Result<(), Failed> {
     let mock = csi_mock_driver::Config { defects: vec![Defect::RestartForgetsNames], ..Default::default() };
     let config = Config { effort: Effort { kills: 24, ..Effort::default() }, ..short() };
@@ -99,7 +100,7 @@ fn is_short_under_load() -> Result<(), Failed> {
     }
 }
 
-/// The volume is in use before the first call of the unusual order, and the report has the way there.
+/// The volume is in use before the first call in the unusual order, and the report has the calls that led there.
 fn has_the_order() -> Result<(), Failed> {
     let mock =
         csi_mock_driver::Config { defects: vec![Defect::DeleteVolumeRefusalBlocks], ..Default::default() };
@@ -138,7 +139,7 @@ fn is_minimal(defect: &str, check: &str, calls: &[&str]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The RPC in a line of a table of calls: `>   2  CreateVolume v1 …`.
+/// Returns the RPC in a line of a table of calls, such as `>   2  CreateVolume v1 …`.
 fn call(line: &str) -> Option<&str> {
     let mut words = line.trim_start_matches('>').split_whitespace();
     words.next()?.parse::<u32>().ok()?;

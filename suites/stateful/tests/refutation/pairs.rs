@@ -1,5 +1,5 @@
-//! One fault does not hide another: on a driver with a shallow defect and a graver one, a check blames it for the graver one in
-//! the words in which it does so where that is the only one.
+//! One fault does not hide another: on a driver with a shallow defect and a graver one, a check blames the driver for the graver one in the
+//! words with which it does so if that defect is the only one.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::{plays_of, registry};
 
-/// What is the same for all pairs, so that each takes little time.
+/// All pairs are tried at this seed.
 const SEED: u64 = 1;
 const HEADER: &str = "\
 # A shallow defect, a graver one, the check that has to find the second beside the first, and in which words it then blames the driver:
@@ -28,13 +28,13 @@ const PAIRS: &str = include_str!("pairs.txt");
 
 type Rows = Arc<Mutex<BTreeSet<String>>>;
 
-/// A line of the table.
+/// A pair is a line of the table.
 #[derive(Clone, Copy)]
 struct Pair {
     shallow: &'static str,
     grave: &'static str,
     check: &'static str,
-    /// What is said of the graver one: any of these.
+    /// The check has to blame the driver for the graver defect with one of these sentences.
     words: &'static str,
 }
 
@@ -89,7 +89,7 @@ fn is_found_behind(rows: &Rows, pair: Pair) -> Result<(), Failed> {
     )))
 }
 
-/// What a check blames a driver with these defects for.
+/// Returns the sentences with which a check blames a driver with these defects.
 fn blamed(check: &str, defects: &[&str]) -> Result<BTreeSet<String>, Failed> {
     let defect = |id: &&str| id.parse::<Defect>().map_err(|_| format!("there is no defect {id}"));
     let defects = defects.iter().map(defect).collect::<Result<_, _>>()?;
@@ -101,7 +101,7 @@ fn blamed(check: &str, defects: &[&str]) -> Result<BTreeSet<String>, Failed> {
     Ok(run.reports.iter().flat_map(|report| words(check, report)).collect())
 }
 
-/// Effort for what is found soon, with one access type.
+/// Returns settings for defects that are found soon, with one access type.
 pub(crate) fn short() -> Config {
     let mut config = everything_set();
     config.time_limits.settle_ms = Some(100);

@@ -1,4 +1,4 @@
-//! An error that comes now and then, and not when the call is made again alone, is no fault of what was asked.
+//! An error that occurs now and then, but not when the call is repeated alone, is no fault in the answer to that request.
 
 use csi_harness::config::Config;
 use csi_harness::results::outcome::Outcome;
@@ -17,14 +17,15 @@ pub(crate) fn trials() -> Vec<Trial> {
     REFUSED_ONCE.into_iter().map(trial).collect()
 }
 
-/// RPCs that answer some calls with an error, and checks that meet it: once, or again while they make it small, and not alone.
+/// Each entry has an RPC, the number of calls that it answers with an error, and the check that meets the error: once, or again while it
+/// shrinks the case, but not when it repeats the call alone.
 const REFUSED_ONCE: [(&str, u32, &str); 3] = [
     ("NodeGetVolumeStats", 1, "idempotency/after-an-error"),
     ("NodeGetVolumeStats", 1, "idempotency/each-call-repeated"),
     ("NodeGetVolumeStats", 4, "idempotency/each-call-repeated"),
 ];
 
-/// An error that does not come again when everything is done again may be of other calls at the time.
+/// An error that does not occur again when all calls are repeated may be due to other calls at that time.
 fn is_no_fault_once(method: &str, times: u32, check: &'static str) -> Result<(), Failed> {
     let mut mock = csi_mock_driver::Config::default();
     mock.fail.insert(method.parse()?, format!("INTERNAL:{times}").parse()?);

@@ -1,5 +1,5 @@
-//! A driver without lists, whose ids are made of names: a volume that a rejected call has made is found by the id of an earlier volume with
-//! its name.
+//! The driver has no lists, and makes ids from names: a volume that a rejected call has made is found by the id of an earlier volume with
+//! the same name.
 
 use csi_harness::config::Config;
 use csi_harness::results::outcome::Outcome;
@@ -27,7 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The messages with which the check fails.
+/// Returns the messages with which the check fails.
 fn failures(defects: Vec<Defect>) -> Result<Vec<String>, Failed> {
     let mock = csi_mock_driver::Config {
         defects,
