@@ -1,4 +1,4 @@
-//! Plays the suite on the reference driver, which is replaced by itself, right or with a defect.
+//! Runs the suite on the reference driver, which is replaced by itself, right or with a defect.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use csi_test_support::hostpath::{self, Backend};
 use csi_test_support::run::{Run, options};
 use libtest_mimic::Failed;
 
-/// Everything that the checks ask for.
+/// These flags switch on everything that the checks ask for.
 const FLAGS: [&str; 3] = ["--enable-attach", "--check-volume-lifecycle", "--enable-volume-expansion"];
-/// Time for the reference driver to do what it puts off.
+/// The reference driver does everything that it puts off within this time.
 const SETTLES_MS: u64 = 2_000;
-/// Shorter than the usual limit, and much longer than what a busy machine takes for a write.
+/// The limit is shorter than the usual one, and much longer than a write on a busy machine.
 const STALL_MS: u64 = 10_000;
 
-/// The way in which the present version runs again after the next one.
+/// The present version runs again after the next one in one of these ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WayBack {
     /// It is started on the state that the next version has written.
@@ -28,7 +28,7 @@ pub(crate) enum WayBack {
     None,
 }
 
-/// Runs the checks that are wanted; without root, it prints that it does not.
+/// Runs the wanted checks. Without root, it prints that the test is skipped.
 pub(crate) fn play(
     backend: Backend,
     defect: Option<Defect>,
@@ -55,7 +55,7 @@ async fn play_in(
     let flags = [&FLAGS[..], &[&backend_flag], of_nodes].concat();
     let driver = hostpath::child_with_next_version(root, &flags, defect)?;
     let mut config = Config {
-        // The driver of these tests brings its commands along.
+        // The driver of these tests has its own commands, so that these texts are never run.
         driver_command: Some("the driver".to_owned()),
         next_driver_command: Some("its next version".to_owned()),
         mixed_driver_command: Some("node plugins of both versions".to_owned()),

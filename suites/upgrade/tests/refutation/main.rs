@@ -1,8 +1,8 @@
 //! Shows that the checks can be trusted: the reference driver passes them when it is replaced by itself, and each finds the defects that it
-//! names. Needs root for mounts and loop devices; without it, the tests do nothing and say so.
+//! names. The tests need root for mounts and loop devices; without it, they print that they are skipped.
 //!
-//! On a defect, the checks that name it are run. `UPDATE=1 cargo test -p csi-suite-upgrade --test refutation` runs all of them, and writes the
-//! matrix of checks and defects anew; with `MATRIX=1/1` the matrix is compared.
+//! On a defect, the checks that name it are run. `UPDATE=1 cargo test -p csi-suite-upgrade --test refutation` runs all of them, and writes
+//! the matrix of checks and defects; with `MATRIX=1/1` the matrix is compared.
 
 mod bench;
 
@@ -20,18 +20,18 @@ use csi_test_support::matrix::MatrixFile;
 use csi_test_support::proven::Matrix;
 use libtest_mimic::{Arguments, Failed};
 
-/// Drivers at the same time; they wait more than they work.
+/// This number of drivers run at the same time, because they wait more than they work.
 const TRIALS_AT_ONCE: usize = 4;
-/// The checks that need a way back begin so.
+/// The names of the checks that need a way back begin with this text.
 const DOWNGRADE: &str = "upgrade/downgrade";
-/// The check that needs two nodes.
+/// This check needs two nodes.
 const MIXED_NODES: &str = "upgrade/mixed-nodes";
 
 fn main() -> ExitCode {
     if let Some(code) = hostpath::serve_if_asked() {
         return code;
     }
-    // Workloads are this program once more.
+    // This program also runs as the workloads.
     if csi_workload::run_if_asked() {
         return ExitCode::SUCCESS;
     }
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// No check accuses a right driver, and none is skipped that has everything it needs.
+/// No check accuses a right driver, and a check is skipped only if it lacks something that it needs.
 fn a_right_driver_passes(backend: Backend, way_back: WayBack) -> Result<(), Failed> {
     let begun = Instant::now();
     let Some(played) = bench::play(backend, None, way_back, |_| true)? else { return Ok(()) };
@@ -74,7 +74,7 @@ fn a_right_driver_passes(backend: Backend, way_back: WayBack) -> Result<(), Fail
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// A present version that may not be able to read what the next one has stored is not started on that.
+/// A present version that may not be able to read the state of the next version must not be started on that state.
 fn without_a_way_back_one_check_runs() -> Result<(), Failed> {
     let Some(played) = bench::play(Backend::Directories, None, WayBack::None, |_| true)? else {
         return Ok(());
@@ -104,7 +104,7 @@ fn matrix() -> Matrix<Defect> {
         id: |defect| defect.id(),
         file: MatrixFile::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"), HEADER),
         is_always_compared: false,
-        // It depends on the speed of the machine which of two drivers is taken for the one that is left.
+        // It depends on the speed of the machine which of two drivers counts as the one that is left.
         varies: |_, line| line.contains("upgrade/side-by-side"),
         play: |defect, is_wanted| bench::play(Backend::Images, Some(*defect), WayBack::Downgrade, is_wanted),
     }
