@@ -50,7 +50,7 @@ fn read_mount_table(bencher: Bencher<'_, '_>, mounts: usize) {
         .bench_local(|| table.as_bytes().split(|byte| *byte == b'\n').filter_map(mount::parse_mount).count());
 }
 
-/// One durable commit of one record, with this many existing records and no concurrent commits.
+/// Measures one durable commit of one record, with this number of existing records and no concurrent commits.
 #[divan::bench(args = [0, 10_000], sample_count = 50, sample_size = 1)]
 fn commit_alone(bencher: Bencher<'_, '_>, present: usize) {
     let (_directory, store) = store_with(present);
@@ -59,7 +59,7 @@ fn commit_alone(bencher: Bencher<'_, '_>, present: usize) {
         .bench_local_values(|changes| store.commit(changes));
 }
 
-/// The same commit by sixteen callers at once, whose commits share flushes.
+/// Measures one commit by each of sixteen callers at once. Concurrent commits share flushes.
 #[divan::bench(threads = 16, args = [0, 10_000], sample_count = 320, sample_size = 1)]
 fn commit_together(bencher: Bencher<'_, '_>, present: usize) {
     let (_directory, store) = store_with(present);
@@ -102,27 +102,27 @@ fn volume() -> Volume {
     }
 }
 
-/// The size of the compared images.
+/// Each of the compared images has this size.
 const IMAGE_BYTES: u64 = 256 << 20;
-/// The distance between changed blocks.
+/// Changed blocks have this distance.
 const CHANGE_EVERY_BYTES: u64 = 16 << 20;
 const BLOCK_BYTES: usize = 4096;
 
-/// GetMetadataAllocated of an image without holes.
+/// Measures GetMetadataAllocated of an image without holes.
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn list_allocated(bencher: Bencher<'_, '_>) {
     let Some(pair) = Pair::make() else { return };
     bencher.counter(BytesCount::new(IMAGE_BYTES)).bench_local(|| pair.allocated());
 }
 
-/// GetMetadataDelta of two images that differ in a few blocks.
+/// Measures GetMetadataDelta of two images that differ in a few blocks.
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn compare_images(bencher: Bencher<'_, '_>) {
     let Some(pair) = Pair::make() else { return };
     bencher.counter(BytesCount::new(IMAGE_BYTES)).bench_local(|| pair.delta());
 }
 
-/// Two snapshots of a block volume; some blocks changed between them.
+/// A pair has two snapshots of a block volume; some blocks changed between them.
 struct Pair {
     runtime: Runtime,
     driver: HostpathDriver,

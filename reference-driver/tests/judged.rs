@@ -1,13 +1,11 @@
-//! Runs the suites against the driver as it is compiled now, for mutation testing. Runs as root with real mounts.
+//! Runs the suites against the driver as it is compiled now, for mutation testing. The test needs root for real mounts.
 
 use csi_test_support::judge;
 
-/// The suites that judge single calls, sequences of calls, and what is mounted. Others would take too long for each
-/// mutant.
+/// These suites judge single calls, sequences of calls, and mounts. Others would take too long for each mutant.
 const SUITES: &str = "sanity,data,idempotency";
 
-/// Uses images, so that volumes have devices and their own file systems, with XFS because not every kernel grows a
-/// mounted ext4.
+/// The driver uses images, so that volumes have devices and their own file systems, with XFS because not every kernel grows a mounted ext4.
 const FLAGS: &str = "--statedir {dir}/state --nodeid node1 --backend image --enable-attach --check-volume-lifecycle \
                      --enable-topology --enable-volume-expansion --enable-snapshot-metadata --enable-list-snapshots \
                      --enable-controller-modify-volume --accepted-mutable-parameter-names=tier --attach-limit=60 \
@@ -24,7 +22,7 @@ topology-requirement: {requisite: [{topology.hostpath.csi/node: node1}, {topolog
 effort: {cases: 8}
 ";
 
-/// The suites for two nodes that share all volumes, with directory volumes, and for restarts.
+/// These suites judge restarts, and two nodes that share all volumes, with directory volumes.
 const SUITES_OF_TWO: &str = "sanity,restart";
 const FLAGS_OF_TWO: &str = "--statedir {dir}/state --nodeid node1 --node-endpoint node2=unix://{dir}/second.sock --enable-topology=false --enable-attach \
                             --check-volume-lifecycle --enable-volume-expansion";

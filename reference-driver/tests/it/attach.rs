@@ -1,4 +1,4 @@
-//! Attaching, which only keeps records.
+//! The tests check attaching, which only keeps records.
 
 use std::path::PathBuf;
 
@@ -126,7 +126,7 @@ async fn a_volume_of_a_lost_node_is_used_on_another_one() {
     }
 }
 
-/// A capability for reading and writing on several nodes.
+/// Returns a capability for reading and writing on several nodes.
 fn shared() -> VolumeCapability {
     mount_mode("", Mode::MultiNodeMultiWriter)
 }
@@ -176,7 +176,7 @@ async fn attachments_do_not_outlive_attaching() {
     let rig = Rig::new(&["--enable-attach"]).await;
     let volume = rig.create("v", MIB, mount("")).await.volume_id;
     rig.try_attach(&volume, "node1", false).await.unwrap();
-    // With attaching switched off, no call can detach it any more.
+    // A driver without attaching cannot detach the volume any more, and deletes it all the same.
     let rig = rig.restart(&[]).await;
     rig.delete(&volume).await;
 }

@@ -1,4 +1,4 @@
-//! Requests that try to make the driver leave the paths it is allowed to use.
+//! The tests make requests that try to lead the driver out of the paths that it is allowed to use.
 
 use std::fs;
 use std::os::unix::fs::{lchown, symlink};

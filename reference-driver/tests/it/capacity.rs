@@ -176,7 +176,7 @@ async fn a_volume_outside_the_pools_grows_outside_them() {
     assert_eq!(available(&rig, "fast").await, 10 * MIB);
 }
 
-/// A CO that publishes the capacity would update its object with every change.
+/// A CO that publishes the capacity would otherwise update its object with every change.
 #[tokio::test]
 async fn free_space_is_reported_in_steps() {
     needs_mounts!();

@@ -27,11 +27,11 @@ use crate::support::*;
 const KILLS: u64 = 200;
 const WORKERS: usize = 4;
 const SIZE: i64 = 4 * MIB;
-/// The longest time from the beginning of the load to the kill.
+/// A kill comes after the beginning of the load by this time at the latest.
 const LOAD_MS_MAX: u64 = 60;
-/// The longest time until a worker notices the kill.
+/// A worker notices the kill within this time.
 const WORKER_LIMIT: Duration = Duration::from_secs(60);
-/// The largest number of repetitions of a call that fails with ABORTED.
+/// A call that fails with ABORTED is repeated this number of times at the most.
 const REPEATS_MAX: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Kind {
         if self == Kind::Block { block() } else { mount("") }
     }
 
-    /// The file that contains the token: one in a directory, or the device itself.
+    /// Returns the file that contains the token: one in a directory, or the device itself.
     fn token_file(self, at: &Path) -> PathBuf {
         if self == Kind::Block { at.to_owned() } else { at.join("token") }
     }
@@ -97,7 +97,7 @@ struct Worker {
     names: u64,
     volume: Option<KnownVolume>,
     snapshot: Option<KnownSnapshot>,
-    /// The step that has begun and was not acknowledged.
+    /// This step has begun and was not acknowledged.
     pending: Option<Step>,
 }
 
@@ -331,7 +331,7 @@ impl Worker {
     }
 }
 
-/// The token in a file or at the beginning of a device; none if nothing has been written.
+/// Returns the token in a file or at the beginning of a device, or nothing if nothing has been written.
 fn read_token(file: &Path) -> Option<u64> {
     use std::io::Read;
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The files of `deploy/` and the driver definitions agree with the Kubernetes API, with each other and with the
+//! The tests check that the files of `deploy/` and the driver definitions agree with the Kubernetes API, with each other and with the
 //! driver.
 
 mod classes;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use yaml::{documents, files_under, text_at};
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -25,13 +25,12 @@ fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy")
 }
 
-/// The smallest and the largest deployment, as a cluster would receive them.
+/// Returns the smallest and the largest deployment, as a cluster would receive them.
 fn rendered() -> [(&'static str, Vec<Value>); 2] {
     ["base", "full"].map(|name| (name, kustomize::build(&deploy().join("kubernetes").join(name))))
 }
 
-/// All objects that can be deployed, and all examples. `expand.yaml` is left out, because it is a later version of
-/// another example.
+/// Returns all objects that can be deployed, and all examples. `expand.yaml` is left out, because it is a later version of another example.
 fn everything() -> Vec<Value> {
     let mut objects = kustomize::build(&deploy().join("kubernetes/full"));
     for file in files_under(&deploy().join("examples"), "yaml") {

@@ -1,4 +1,4 @@
-//! Images with real file systems.
+//! The tests use images with real file systems.
 
 use std::fs;
 use std::io::Write;
@@ -79,7 +79,7 @@ async fn a_damaged_file_system_is_repaired() {
     rig.delete(&volume.volume_id).await;
 }
 
-/// After an error of its device XFS shuts down, and kubelet must still be able to remove the pod.
+/// XFS shuts down after an error of its device, and kubelet must still be able to remove the pod.
 #[tokio::test]
 async fn a_file_system_that_has_shut_down_is_unmounted() {
     needs_mounts!();

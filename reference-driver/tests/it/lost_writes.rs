@@ -1,4 +1,4 @@
-//! A disk that is full for a moment, and reports it only when it is flushed.
+//! The disk is full for a moment, and reports it only when it is flushed.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::support::*;
 
 const DISK_BYTES: u64 = 320 << 20;
 
-/// An XFS at `state` that has no storage for its free blocks: its storage is a tmpfs that can be filled.
+/// This disk is an XFS at `state` that has no storage for its free blocks: its storage is a tmpfs that can be filled.
 struct ThinDisk {
     lower: PathBuf,
     mount_point: PathBuf,

@@ -1,4 +1,4 @@
-//! Tests which blocks are reported as allocated or changed.
+//! Checks which blocks are reported as allocated or changed.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -46,7 +46,7 @@ async fn delta(rig: &Rig, base: &str, target: &str, offset: i64) -> Result<Vec<B
     Ok(blocks)
 }
 
-/// The blocks of 4 KiB that the ranges cover; asserts that the ranges ascend without overlap.
+/// Returns which blocks of 4 KiB the ranges cover; asserts that the ranges ascend without overlap.
 fn covered(blocks: &[BlockMetadata]) -> Vec<bool> {
     let mut covered = vec![false; (BYTES / 4096) as usize];
     let mut end = 0;

@@ -1,6 +1,6 @@
-//! State directories of each format, the present one included, stored as archives under `tests/data`. Each contains the same objects: a
-//! volume of every kind that was used and unstaged, with a snapshot of each and a group snapshot; a volume that was
-//! never used; and one that was mounted when the machine went down.
+//! The tests open state directories of each format, the present one included, which are archives under `tests/data`. Each contains the same
+//! objects: a volume of every kind that was used and unstaged, with a snapshot of each and a group snapshot; a volume that was never used;
+//! and one that was mounted when the machine went down.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use tonic::Request;
 
 use crate::support::*;
 
-/// One for each format. The records of publications name their node in the second one.
+/// There is an archive for each format. The records of publications name their node in the second format.
 const ARCHIVES: [&str; 2] = ["state-before-quotas.tar.gz", "state-with-nodes.tar.gz"];
 const FLAGS: [&str; 3] =
     ["--enable-attach", "--enable-controller-modify-volume", "--accepted-mutable-parameter-names=tier"];
@@ -50,7 +50,7 @@ async fn state_of_each_format_opens_and_is_whole() {
     }
 }
 
-/// The ids of all volumes, by the purpose for which they were created.
+/// Returns the ids of all volumes, by the purpose for which they were created.
 async fn volumes(driver: &HostpathDriver) -> BTreeMap<String, String> {
     let listed = driver.list_volumes(Request::new(ListVolumesRequest::default())).await.unwrap().into_inner();
     let ids = listed.entries.into_iter().map(|entry| entry.volume.unwrap().volume_id);
@@ -61,7 +61,7 @@ async fn volumes(driver: &HostpathDriver) -> BTreeMap<String, String> {
     found
 }
 
-/// The name of a volume, which only a repeated CreateVolume reveals.
+/// Returns the name of a volume, which only a repeated CreateVolume reveals.
 async fn name_of(driver: &HostpathDriver, id: &str) -> String {
     let image = |name: &str| {
         let parameters = map(&[("backend", "image"), ("team", "a")]);
@@ -98,7 +98,7 @@ async fn end_of_the_mounted_one(rig: &Rig, id: &str) {
     rig.try_detach(id, "node1").await.unwrap();
 }
 
-/// The content of the file in a volume; empty if there is no file.
+/// Returns the content of the file in a volume, which is empty if there is no file.
 async fn file_in(rig: &Rig, id: &str) -> Vec<u8> {
     rig.try_attach(id, "node1", false).await.unwrap();
     let content = fs::read(rig.bring(id, mount("")).await.join("file")).unwrap_or_default();

@@ -15,7 +15,7 @@ use crate::support::*;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A driver in its own process, which is killed on drop.
+/// The driver is a process of its own, which is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -46,7 +46,7 @@ impl Process {
         })
     }
 
-    /// Kills it without a chance to clean up.
+    /// Kills the driver without a chance to clean up.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -363,7 +363,7 @@ async fn a_large_state_is_not_held_in_memory() {
     assert!(large_bytes < small_bytes + 32 * VALUE_BYTES, "{small_bytes} bytes have become {large_bytes}");
 }
 
-/// The peak memory of a driver until it is ready, in bytes.
+/// Returns the peak memory of a driver until it is ready, in bytes.
 async fn memory_of_a_start(fixture: &Fixture) -> usize {
     let mut process = Process::start(&fixture.root, &[]);
     process.channel().await;

@@ -139,7 +139,7 @@ async fn lost_mounts_are_abnormal_and_come_back() {
     unmount(&target);
     let stats = rig.stats(&volume.volume_id, target.to_str().unwrap()).await.unwrap();
     assert!(stats.volume_condition.unwrap().abnormal);
-    // As after a reboot, the records say that it is staged and published, but nothing is mounted.
+    // This is the state after a reboot: the records say that the volume is staged and published, but nothing is mounted.
     unmount(rig.staging(&volume.volume_id));
     let rig = rig.restart(&["--backend=image"]).await;
     let target = rig.bring(&volume.volume_id, mount("")).await;

@@ -1,4 +1,4 @@
-//! Directory volumes on file systems with project quotas, which limit their sizes.
+//! The tests make directory volumes on file systems with project quotas, which limit their sizes.
 
 use std::path::Path;
 use std::process::Command;

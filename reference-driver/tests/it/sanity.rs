@@ -19,7 +19,7 @@ use crate::support::*;
 const FLAGS: [&str; 9] = [
     "--enable-attach",
     "--attach-limit=60",
-    // Much less than the free space, because the free space changes on a busy machine while the suite looks at it.
+    // The limit is much smaller than the free space, which changes on a busy machine while the suite looks at it.
     "--max-volume-size=4294967296",
     "--enable-topology",
     "--enable-snapshot-metadata",
@@ -28,11 +28,11 @@ const FLAGS: [&str; 9] = [
     "--enable-controller-modify-volume",
     "--accepted-mutable-parameter-names=iops,tier",
 ];
-/// The accepted reasons for skipping a check. Checks of anything else that the driver advertises have to run.
+/// A check may be skipped for these reasons. Checks of anything else that the driver advertises have to run.
 const MAY_BE_SKIPPED: [&str; 12] = [
-    // Checks for drivers that lack a capability.
+    // Some checks are for drivers that lack a capability.
     "for drivers ",
-    // Pre-provisioned volumes.
+    // Some checks need pre-provisioned volumes.
     "needs volumes of --config to be configured",
     // Only the driver can read its state.
     "needs inspect-command of --config to be configured",
@@ -53,7 +53,7 @@ const MAY_BE_SKIPPED: [&str; 12] = [
     "the driver answers FAILED_PRECONDITION to NodeExpandVolume of a volume in use",
 ];
 
-/// The violations that a report contains.
+/// Returns the violations that a report contains.
 fn accusations(report: &CheckReport) -> Vec<String> {
     let warnings = report.warnings.iter().map(|warning| format!("{}: {warning:?}", report.label()));
     let outcome = match &report.outcome {
@@ -88,12 +88,12 @@ fn settings(root: &Path, backend: &str, fs_type: &str) -> Config {
     }
 }
 
-/// Commands that make the driver report a bad health, through a file in its state directory.
+/// Returns commands that make the driver report a bad health, through a file in its state directory.
 fn health_hooks(root: &Path) -> HealthHooks {
     let state = root.join("state");
     let file = format!("{}/$([ \"$1\" = backend ] && echo storage || echo \"$1\").health", state.display());
     let status = "$([ \"$1\" = backend ] && echo STORAGE_DEGRADED || echo DEGRADED)";
-    // Renames the complete file, so that a reader finds all of it or nothing.
+    // The command renames the complete file, so that a reader finds all of it or nothing.
     let report_ill = format!(
         r#"printf '{{"status":"%s","reason":"Worn","message":"a test says so"}}' "{status}" > "{file}.$$" && mv "{file}.$$" "{file}""#
     );
@@ -104,7 +104,7 @@ fn health_hooks(root: &Path) -> HealthHooks {
     }
 }
 
-/// An upper bound for the storage that the volumes of a suite use at the same time.
+/// The volumes of a suite together use less storage than this at any time.
 const ROOM_BYTES: u64 = 2 << 30;
 
 async fn run_suite(backend: &str, fs_type: &str) {

@@ -138,7 +138,7 @@ async fn hard_links_are_kept_wherever_they_are() {
     fs::create_dir(data.join(odd)).unwrap();
     fs::write(data.join(odd).join("one"), b"linked").unwrap();
     fs::hard_link(data.join(odd).join("one"), data.join(odd).join("two")).unwrap();
-    // Deeper than a single path can reach.
+    // The directories are deeper than a single path can reach.
     use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
     let mut here = openat(CWD, &data, OFlags::PATH, Mode::empty()).unwrap();
     let long = "d".repeat(250);

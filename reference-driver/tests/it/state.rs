@@ -1,4 +1,4 @@
-//! Tests of state that cannot be used, and of the remains of a crash.
+//! The tests open state that cannot be used, and the remains of a crash.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn refusal(fixture: &Fixture) -> String {
     HostpathDriver::new(config(&fixture.root, &[])).unwrap_err().to_string()
 }
 
-/// All files in the state directory with their content.
+/// Returns all files in the state directory with their content.
 fn contents(fixture: &Fixture) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut directories = vec![fixture.root.join("state")];
@@ -32,7 +32,7 @@ fn contents(fixture: &Fixture) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     found
 }
 
-/// A state directory that contains a volume and that no driver uses.
+/// Returns a state directory that contains a volume and that no driver uses.
 async fn used_fixture() -> Fixture {
     let rig = Rig::new(&["--backend=directory"]).await;
     let volume = rig.create("v", MIB, mount("")).await.volume_id;
@@ -171,7 +171,7 @@ async fn volumes_are_known_again_in_a_new_container() {
     let (mounted, device) = (rig.bring(&image, mount("")).await, rig.bring(&raw, block()).await);
     write_synced(&mounted.join("file"), b"kept");
     write_synced(&device, b"kept");
-    // Removes the mount through which the images were opened, as happens when the container of a driver ends.
+    // The mount through which the images were opened is removed, as it is when the container of a driver ends.
     let Rig { driver, fixture } = rig;
     drop(driver);
     rustix::mount::unmount(&state, rustix::mount::UnmountFlags::DETACH).unwrap();
@@ -216,7 +216,7 @@ async fn volume_lost_in_a_power_failure_is_created_again() {
     rig.delete(&staged).await;
 }
 
-/// Freezes or thaws; returns whether that changed anything.
+/// Freezes or thaws a file system, and returns whether that changed anything.
 fn fsfreeze(flag: &str, path: &std::path::Path) -> bool {
     std::process::Command::new("fsfreeze").arg(flag).arg(path).output().unwrap().status.success()
 }

@@ -1,4 +1,4 @@
-//! A driver in its own directory, helpers for calls, and a final check that the driver left nothing behind.
+//! The tests run a driver in its own directory, make calls with these helpers, and check that the driver leaves nothing behind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use tonic::{Request, Status};
 
 pub(crate) const MIB: i64 = 1 << 20;
 
-/// Ends a test where this machine cannot mount file systems.
+/// Ends a test if this machine cannot mount file systems.
 macro_rules! needs_mounts {
     () => {
         if !csi_test_support::machine::can_mount() {
@@ -29,8 +29,7 @@ macro_rules! needs_mounts {
 }
 pub(crate) use needs_mounts;
 
-/// The directory of a test. On drop it removes remaining mounts and loop devices, and fails the test if there were
-/// any.
+/// A fixture is the directory of a test. On drop it removes remaining mounts and loop devices, and fails the test if there were any.
 #[derive(Debug)]
 pub(crate) struct Fixture {
     pub(crate) root: PathBuf,
@@ -43,14 +42,13 @@ impl Fixture {
         Fixture { root: directory.path().canonicalize().unwrap(), _directory: directory }
     }
 
-    /// The mount points below the directory.
+    /// Returns the mount points below the directory.
     pub(crate) fn mount_points(&self) -> Vec<PathBuf> {
         let all = mounts().unwrap().into_iter().map(|entry| entry.mount_point);
         all.filter(|point| point.starts_with(&self.root)).collect()
     }
 
-    /// The loop devices whose files are named like volumes of this driver, regardless of the path that the kernel
-    /// reports.
+    /// Returns the loop devices whose files are named like volumes of this driver, regardless of the path that the kernel reports.
     pub(crate) fn loop_devices_by_name(&self) -> Vec<PathBuf> {
         let volumes = fs::read_dir(self.root.join("state/volumes")).unwrap().flatten();
         let names: Vec<_> = volumes.map(|entry| entry.file_name()).collect();
@@ -71,14 +69,13 @@ impl Fixture {
         self.settled_loop_devices(0).is_empty()
     }
 
-    /// The loop devices. If there are more than `count`, waits until those that are being detached are no longer
-    /// open.
+    /// Returns the loop devices. If there are more than `count`, waits until those that are being detached are no longer open.
     pub(crate) fn settled_loop_devices(&self, count: usize) -> Vec<PathBuf> {
         let settled = || Some(self.loop_devices()).filter(|devices| devices.len() == count);
         unless_held(settled).unwrap_or_else(|| self.loop_devices())
     }
 
-    /// The loop devices whose files are below the directory.
+    /// Returns the loop devices whose files are below the directory.
     pub(crate) fn loop_devices(&self) -> Vec<PathBuf> {
         let blocks = fs::read_dir("/sys/block").unwrap().flatten();
         blocks
@@ -91,8 +88,7 @@ impl Fixture {
     }
 }
 
-/// The limit for waiting until the child of another test no longer holds the files of this process, which it does
-/// until it executes its program.
+/// The child of another test may hold the files of this process for this time, until it executes its program.
 const HELD_BY_OTHERS_S: u64 = 10;
 
 /// Repeats a function until it returns a value, for as long as the child of another test may hold a file.
@@ -148,7 +144,7 @@ impl Drop for Fixture {
     }
 }
 
-/// A driver in this process, with the directories that kubelet would create.
+/// A rig has a driver in this process, with the directories that kubelet would create.
 #[derive(Debug)]
 pub(crate) struct Rig {
     pub(crate) driver: HostpathDriver,
@@ -348,7 +344,7 @@ impl Rig {
     }
 }
 
-/// Time for a driver to remove what was deleted. On a busy machine, 15,000 nested directories take most of a minute.
+/// The driver removes within this time what was deleted. On a busy machine, 15,000 nested directories take most of a minute.
 const REMOVAL_MAX: Duration = Duration::from_secs(180);
 
 /// Waits until no data of volumes and snapshots exist. The driver removes them some time after the reply to a
@@ -385,7 +381,7 @@ pub(crate) fn capability(mode: Mode, access: AccessType) -> VolumeCapability {
     VolumeCapability { access_mode: Some(AccessMode { mode: mode.into() }), access_type: Some(access) }
 }
 
-/// A capability to mount a volume for one writer.
+/// Returns a capability to mount a volume for one writer.
 pub(crate) fn mount(fs_type: &str) -> VolumeCapability {
     mount_mode(fs_type, Mode::SingleNodeWriter)
 }
@@ -394,14 +390,14 @@ pub(crate) fn mount_mode(fs_type: &str, mode: Mode) -> VolumeCapability {
     capability(mode, AccessType::Mount(MountVolume { fs_type: fs_type.to_owned(), ..MountVolume::default() }))
 }
 
-/// A capability to mount a volume for one writer, with a mount flag.
+/// Returns a capability to mount a volume for one writer, with a mount flag.
 pub(crate) fn mount_with_flag(fs_type: &str, flag: &str) -> VolumeCapability {
     let mount =
         MountVolume { fs_type: fs_type.to_owned(), mount_flags: vec![flag.to_owned()], ..Default::default() };
     capability(Mode::SingleNodeWriter, AccessType::Mount(mount))
 }
 
-/// A capability to use a raw block volume for one writer.
+/// Returns a capability to use a raw block volume for one writer.
 pub(crate) fn block() -> VolumeCapability {
     capability(Mode::SingleNodeWriter, AccessType::Block(BlockVolume {}))
 }
@@ -418,7 +414,7 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8]) {
     file.sync_all().unwrap();
 }
 
-/// The size of the file system at a path, in bytes.
+/// Returns the size of the file system at a path, in bytes.
 pub(crate) fn file_system_bytes(path: &Path) -> i64 {
     let space = rustix::fs::statvfs(path).unwrap();
     i64::try_from(space.f_blocks * space.f_frsize).unwrap()
@@ -428,7 +424,7 @@ pub(crate) fn codes<T>(results: &[Result<T, Status>]) -> Vec<tonic::Code> {
     results.iter().map(|result| result.as_ref().map_or_else(Status::code, |_| tonic::Code::Ok)).collect()
 }
 
-/// A repeatable random generator (xorshift).
+/// This is a repeatable random generator (xorshift).
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 

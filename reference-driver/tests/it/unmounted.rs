@@ -1,5 +1,5 @@
-//! Faults that only a driver with real mounts can have, and the checks that find them. The drivers mount nothing,
-//! mount twice, leave mounts behind, or rely on mounts from before a reboot.
+//! The drivers mount nothing, mount twice, leave mounts behind, or rely on mounts from before a reboot. The tests check that the suites
+//! find these faults, which only a driver with real mounts can have.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +26,7 @@ use tonic::{Request, Response, Status};
 
 use crate::support::*;
 
-/// The fault of the driver, which answers OK in all cases.
+/// The driver has one of these faults, and answers OK in all cases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     PublishesNothing,
@@ -37,7 +37,7 @@ enum Fault {
     UnpublishesOnlyMounts,
 }
 
-/// A driver with one fault, and all paths at which it has ever staged a volume.
+/// This driver has one fault, and remembers all paths at which it has ever staged a volume.
 #[derive(Clone)]
 struct Faulty(HostpathDriver, Fault, Arc<Mutex<BTreeSet<String>>>);
 
@@ -138,7 +138,7 @@ impl Node for Faulty {
     }
 }
 
-/// The failure that a check reports, and the rule that it names.
+/// Returns the failure that a check reports, and the rule that it names.
 fn accusation(report: &CheckReport) -> (String, Option<&'static str>) {
     let rule = match &report.outcome {
         Outcome::Failed(Finding { violation, .. }) | Outcome::Warned(Finding { violation, .. }) => {

@@ -1,4 +1,4 @@
-//! The driver creates volumes as storage classes request them.
+//! Checks that the driver creates volumes as storage classes request them.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use tonic::Request;
 use super::yaml::{documents, files_under, list_at, text_at};
 use super::{deploy, everything, plugin, rendered};
 
-/// The parameters that have an effect; the driver accepts others without one.
+/// These parameters have an effect; the driver accepts others without one.
 const PARAMETERS: &[&str] = &["backend", "kind"];
-/// The attributes of inline volumes that have an effect.
+/// These attributes of inline volumes have an effect.
 const ATTRIBUTES: &[&str] = &["backend", "kind", "size"];
-/// The parameter that a sidecar turns into the file system of the capability.
+/// A sidecar turns this parameter into the file system of the capability.
 const FS_TYPE: &str = "csi.storage.k8s.io/fstype";
 
 fn of_kind(objects: Vec<Value>, kind: &str) -> Vec<Value> {
@@ -29,7 +29,7 @@ fn map_at(object: &Value, pointer: &str) -> BTreeMap<String, String> {
     serde_json::from_value(map).unwrap_or_else(|error| panic!("{pointer}: {error}"))
 }
 
-/// The request that csi-provisioner makes for a claim of the class.
+/// Returns the request that csi-provisioner makes for a claim of the class.
 fn request(class: &Value, mutable: BTreeMap<String, String>) -> CreateVolumeRequest {
     let mut parameters = map_at(class, "/parameters");
     let mount =

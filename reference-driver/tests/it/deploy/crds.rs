@@ -1,4 +1,4 @@
-//! The kinds that the oldest supported version of the Kubernetes API lacks: custom resources, and one newer kind.
+//! This file has the kinds that the oldest supported version of the Kubernetes API lacks: custom resources, and one newer kind.
 #![expect(dead_code, reason = "fields stand here to be accepted, and all others rejected")]
 
 use std::collections::BTreeMap;

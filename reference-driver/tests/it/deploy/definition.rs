@@ -1,5 +1,4 @@
-//! The driver definitions have only keys that the Kubernetes storage tests know, because the tests silently ignore
-//! others.
+//! Checks that the driver definitions have only keys that the Kubernetes storage tests know, because these tests silently ignore others.
 #![expect(dead_code, reason = "fields stand here to be accepted, and all others rejected")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use super::yaml::{documents, parse, text_at};
 use super::{deploy, kinds, kustomize, plugin, root};
 
-/// The capabilities that the tests read or accept.
+/// The storage tests read or accept these capabilities.
 const CAPABILITIES: [&str; 24] = [
     "FSResizeFromSourceNotSupported",
     "RWX",
@@ -171,12 +170,12 @@ struct ExpectedMetrics {
     throughput: f64,
 }
 
-/// The definitions for directory volumes, for images, and for several nodes in one process.
+/// The definitions are for directory volumes, for images, and for several nodes in one process.
 const DEFINITIONS: [&str; 3] = ["hostpath.yaml", "hostpath-image.yaml", NODES];
 /// No manifest deploys this driver; the file names the flags with which to start it.
 const NODES: &str = "hostpath-nodes.yaml";
 
-/// The settings of the driver that a definition describes, from its flags if it names any.
+/// Returns the settings of the driver that a definition describes, from its flags if it names any.
 fn config_of(name: &str, deployed: &Config) -> Config {
     if name != NODES {
         return deployed.clone();
@@ -201,7 +200,7 @@ fn definitions() -> [(&'static str, Definition); 3] {
     DEFINITIONS.map(|name| (name, definition(name)))
 }
 
-/// The storage class that the tests use.
+/// Returns the storage class that the tests use.
 fn storage_class(definition: &Definition) -> Value {
     let class = definition.storage_class.as_ref().unwrap();
     let Some(file) = class.from_file.as_ref().filter(|_| !class.from_name) else {
@@ -217,7 +216,7 @@ fn storage_class(definition: &Definition) -> Value {
 fn every_definition_of_this_driver_is_looked_at() {
     let files = std::fs::read_dir(root().join("driver-definitions")).unwrap();
     let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    // The driver in Go has the same name.
+    // The driver in Go has this name as well.
     let found: BTreeSet<String> =
         names.filter(|name| name.starts_with("hostpath") && name != "hostpath-go.yaml").collect();
     assert_eq!(found, BTreeSet::from(DEFINITIONS.map(str::to_owned)));

@@ -14,7 +14,7 @@ use super::crds::{
 use super::kustomize::Kustomization;
 use super::yaml::text_at;
 
-/// Returns what is wrong with an object.
+/// Returns an error that says what is wrong with an object.
 pub(super) fn check(object: &Value) -> Result<(), String> {
     let version = text_at(object, "/apiVersion").ok_or("it has no apiVersion")?;
     let kind = text_at(object, "/kind").ok_or("it has no kind")?;
@@ -59,7 +59,7 @@ fn parse<T: DeserializeOwned>(object: &Value) -> Result<(), String> {
     T::deserialize(object).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// The first path in a value that is missing or different in another.
+/// Returns the first path in a value that is missing or different in another.
 fn dropped(value: &Value, kept: &Value) -> Option<String> {
     let within = |key: String, value: &Value, kept: Option<&Value>| match kept {
         None => Some(format!("/{key}")),

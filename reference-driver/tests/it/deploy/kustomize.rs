@@ -1,4 +1,4 @@
-//! The part of kustomize that the manifests use: resources, components, and JSON patches.
+//! Implements the part of kustomize that the manifests use: resources, components, and JSON patches.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::yaml::{documents, parse, text_at};
 
-/// A `kustomization.yaml` of either kind.
+/// This is a `kustomization.yaml` of either kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Kustomization {
@@ -53,7 +53,7 @@ pub(super) fn build(folder: &Path) -> Vec<Value> {
     objects
 }
 
-/// All files that a folder is built from.
+/// Returns all files from which a folder is built.
 pub(super) fn files(folder: &Path) -> BTreeSet<PathBuf> {
     let kustomization = read(folder);
     let mut found = BTreeSet::from([folder.join("kustomization.yaml").canonicalize().unwrap()]);

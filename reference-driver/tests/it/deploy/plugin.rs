@@ -1,4 +1,4 @@
-//! The pod of the plugin matches the driver and kubelet.
+//! Checks that the pod of the plugin matches the driver and kubelet.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use super::rendered;
 use super::yaml::{list_at, text_at};
 
-/// The value used here for environment variables that are taken from a field of the pod.
+/// Environment variables that are taken from a field of the pod have this value here.
 const NODE_NAME: &str = "node-1";
-/// The directory where kubelet expects the sockets of plugins.
+/// Kubelet expects the sockets of plugins in this directory.
 const KUBELET_PLUGINS: &str = "/var/lib/kubelet/plugins/";
 
-/// The only object of a kind.
+/// Returns the only object of a kind.
 fn only<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     let mut found = objects.iter().filter(|object| text_at(object, "/kind") == Some(kind));
     let first = found.next().unwrap_or_else(|| panic!("there is no {kind}"));
@@ -33,7 +33,7 @@ fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("there is no container {name}"))
 }
 
-/// The arguments of a container, with environment variables expanded.
+/// Returns the arguments of a container, with environment variables expanded.
 fn arguments(container: &Value) -> Vec<String> {
     let environment: BTreeMap<&str, &str> = list_at(container, "/env")
         .iter()
@@ -52,13 +52,13 @@ fn arguments(container: &Value) -> Vec<String> {
     list_at(container, "/args").iter().map(fill_in).collect()
 }
 
-/// The value of a flag of a container.
+/// Returns the value of a flag of a container.
 fn flag(container: &Value, name: &str) -> Option<String> {
     let prefix = format!("--{name}=");
     arguments(container).into_iter().find_map(|argument| argument.strip_prefix(&prefix).map(str::to_owned))
 }
 
-/// The settings that the driver derives from its arguments.
+/// Returns the settings that the driver derives from its arguments.
 pub(super) fn config(objects: &[Value]) -> Config {
     let arguments = arguments(container(pod(objects), "hostpath"));
     let line = std::iter::once("csi-hostpath-driver".to_owned()).chain(arguments).map(OsString::from);
@@ -175,7 +175,7 @@ fn only_the_driver_is_privileged() {
     }
 }
 
-/// The host path of a volume of the pod.
+/// Returns the host path of a volume of the pod.
 fn host_path<'a>(pod: &'a Value, volume: &str) -> &'a str {
     let found = list_at(pod, "/volumes").iter().find(|found| text_at(found, "/name") == Some(volume));
     text_at(found.unwrap_or_else(|| panic!("there is no volume {volume}")), "/hostPath/path").unwrap()

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::yaml::{list_at, text_at};
 
-/// Objects that the README asks the administrator to create.
+/// The README asks the administrator to create these objects.
 const MADE_BY_HAND: &[&str] = &["csi-snapshot-metadata-certs"];
 
-/// All references that do not match.
+/// Returns all references that do not match.
 pub(super) fn faults(objects: &[Value]) -> Vec<String> {
     let mut finder = Finder { objects, faults: Vec::new() };
     let mut seen = BTreeSet::new();
@@ -100,7 +100,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// No role may permit all resources, or secrets.
+    /// Records a fault if a role permits all resources, or secrets.
     fn role(&mut self, object: &Value) {
         for rule in list_at(object, "/rules") {
             for (field, what) in [("/verbs", "verb"), ("/resources", "resource"), ("/apiGroups", "group")] {

@@ -1,11 +1,11 @@
-//! Reading YAML files as JSON values.
+//! Reads YAML files as JSON values.
 
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// All documents of a file.
+/// Returns all documents of a file.
 pub(super) fn documents(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let options = serde_saphyr::options! { strict_booleans: true };
@@ -19,7 +19,7 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 
-/// All files with an extension below a folder, sorted.
+/// Returns all files with an extension below a folder, sorted.
 pub(super) fn files_under(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -37,12 +37,12 @@ pub(super) fn files_under(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The text at a JSON pointer.
+/// Returns the text at a JSON pointer.
 pub(super) fn text_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer)?.as_str()
 }
 
-/// The entries of the list at a JSON pointer; empty if there is no list.
+/// Returns the entries of the list at a JSON pointer, or nothing if there is no list.
 pub(super) fn list_at<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
