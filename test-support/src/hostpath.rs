@@ -15,12 +15,12 @@ use tonic::service::Routes;
 
 use crate::machine;
 
-/// The name of a driver's second node, on this machine as well.
+/// The second node of a driver has this name, and is on this machine as well.
 const OTHER_NODE: &str = "node2";
-/// Large enough for XFS.
+/// The size is large enough for XFS.
 const VOLUME_BYTES: i64 = 320 << 20;
 
-/// The back end of the driver's volumes.
+/// The driver keeps its volumes in one of these back ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     Directories,
@@ -30,7 +30,7 @@ pub enum Backend {
 impl Backend {
     pub const ALL: [Backend; 2] = [Backend::Directories, Backend::Images];
 
-    /// The name by which the driver knows it.
+    /// Returns the name by which the driver knows the back end.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Directories => "directory",
@@ -38,7 +38,7 @@ impl Backend {
         }
     }
 
-    /// The flag with which the driver uses it.
+    /// Returns the flag with which the driver uses the back end.
     pub fn flag(self) -> String {
         format!("--backend={}", self.name())
     }
@@ -108,7 +108,7 @@ pub fn driver(root: &Path, flags: &[&str], defect: Option<Defect>) -> Driver {
     Driver::in_process(move || Ok(services(&root, &config, defect)?))
 }
 
-/// The services of a driver that is started now, each with its endpoint.
+/// Returns the services of a driver that is started now, each with its endpoint.
 fn services(
     root: &Path,
     config: &Config,
@@ -143,7 +143,7 @@ pub fn child_with_next_version(
     Ok(Driver::child_with_versions(&present, &others, None, None))
 }
 
-/// The shell command that starts a driver in a process of its own.
+/// Returns the shell command that starts a driver in a process of its own.
 fn command(
     root: &Path,
     flags: &[&str],
@@ -156,7 +156,8 @@ fn command(
     let version = version.map_or_else(String::new, |flag| format!("{flag} "));
     let own = format!("--nodeid=node1 --statedir={place}/state --endpoint={endpoint}");
     let (program, flags) = (program.display(), flags.join(" "));
-    // A driver that cannot start panics, and to print where takes longer than a test that starts two waits.
+    // A driver that cannot start panics. Without this variable, it would take longer to print the backtrace than a test that starts two
+    // drivers waits.
     Ok(format!("RUST_BACKTRACE=0 {ARGUMENTS}='{defect}{version}{own} {flags}' exec '{program}'"))
 }
 
@@ -193,7 +194,7 @@ pub fn in_directory<T>(test: impl AsyncFnOnce(&Path) -> T) -> Option<T> {
     Some(tokio::runtime::Runtime::new().unwrap().block_on(test(&root)))
 }
 
-/// The directory of a test. A defect may leave mounts and loop devices below it, and so may a test that fails.
+/// A directory belongs to a test. A defect may leave mounts and loop devices below it, and so may a test that fails.
 struct Directory(tempfile::TempDir);
 
 impl Drop for Directory {

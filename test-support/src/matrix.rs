@@ -13,11 +13,11 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::run::from_environment;
 
-/// The daily sample takes every row that it needs for a check, and one in so many of the others.
+/// The daily sample takes every row that it needs for a check, and one in this number of the others.
 const ONE_IN: usize = 6;
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
-/// A trial that proves checks on one wrong driver.
+/// A row is a trial that proves checks on one wrong driver.
 #[derive(Debug)]
 pub struct Row {
     /// The checks that have to find what is wrong, or the rules where one check has many.
@@ -135,7 +135,7 @@ impl MatrixFile {
     }
 }
 
-/// The line of a check that accuses the driver, and the finding and the rule that it says so by.
+/// Returns the line of a check that accuses the driver, with the finding and the rule that it names.
 pub(crate) fn accusation(report: &CheckReport) -> Option<(String, &Finding, &'static Requirement)> {
     let (finding, warns) = match &report.outcome {
         Outcome::Failed(finding) => (finding, ""),

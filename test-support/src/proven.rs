@@ -14,16 +14,17 @@ use libtest_mimic::{Arguments, Failed};
 use crate::matrix::{MatrixFile, Row, accusation, sampled};
 use crate::run::Run;
 
-/// Times that a defect is tried if a check misses it whose result depends on time. Every other check has to find it the first time.
+/// If the result of a check depends on time, a defect that it misses is tried this number of times. Every other check has to find it the
+/// first time.
 const PLAYS_MAX: u32 = 3;
 
-/// The checks of a suite, the defects of a driver, and the file that says which check finds which defect.
+/// A matrix has the checks of a suite, the defects of a driver, and the file that says which check finds which defect.
 #[derive(Debug)]
 pub struct Matrix<D: 'static> {
     pub suite: Suite,
-    /// The defects, in the order in which they are tried and written.
+    /// The defects are tried and written in this order.
     pub defects: &'static [D],
-    /// The name by which checks and the file know a defect.
+    /// Returns the name by which checks and the file know a defect.
     pub id: fn(&D) -> &'static str,
     pub file: MatrixFile,
     /// True if `play` tries all that the file says of a defect, so that every trial compares the row. Otherwise the rows are compared
@@ -31,12 +32,12 @@ pub struct Matrix<D: 'static> {
     pub is_always_compared: bool,
     /// Returns true for a line of the row of a defect that may differ from run to run.
     pub varies: fn(&D, &str) -> bool,
-    /// Runs the wanted checks on a driver with a defect; returns nothing where this machine cannot.
+    /// Runs the wanted checks on a driver with a defect; returns nothing if this machine cannot.
     pub play: Play<D>,
 }
 
 impl<D: Sync> Matrix<D> {
-    /// A trial for each defect that a check names, of which the daily sample is tried. With UPDATE set, the trials write the file.
+    /// Returns a trial for each defect that a check names, of which the daily sample is tried. With UPDATE set, the trials write the file.
     pub fn trials(self, arguments: &Arguments) -> Vec<libtest_mimic::Trial> {
         let matrix = Arc::new(self);
         let named = matrix.defects.iter().filter(|defect| !matrix.refuted(defect).is_empty());
@@ -63,7 +64,7 @@ impl<D: Sync> Matrix<D> {
         Ok(())
     }
 
-    /// The checks that name a defect.
+    /// Returns the checks that name a defect.
     fn refuted(&self, defect: &D) -> Vec<String> {
         let id = (self.id)(defect);
         let checks = self.suite.checks.iter().filter(|check| check.refuted_by.contains(&id));
@@ -74,7 +75,7 @@ impl<D: Sync> Matrix<D> {
         let (id, named) = ((self.id)(defect), self.refuted(defect));
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let (updates, compares) = (is_set("UPDATE"), is_set("MATRIX") || self.is_always_compared);
-        // Checks that judge the whole run need one.
+        // A check that judges the whole run needs the calls of all other checks.
         let needs_all = self
             .suite
             .checks
@@ -119,16 +120,16 @@ impl<D: Sync> Matrix<D> {
         self.suite.checks.iter().any(|other| other.varies && other.id == check)
     }
 
-    /// The lines that are the same in every run.
+    /// Returns the lines that are equal in every run.
     fn fixed<'a>(&self, defect: &D, row: &'a str) -> Vec<&'a str> {
         row.lines().filter(|line| !(self.varies)(defect, line)).collect()
     }
 }
 
-/// Runs the checks that are wanted, by id.
+/// Runs the checks whose ids are wanted.
 pub type Play<D> = fn(&D, &dyn Fn(&str) -> bool) -> Result<Option<Run>, Failed>;
 
-/// A line for each check that accuses the driver.
+/// Returns a line for each check that accuses the driver.
 fn row(played: &Run) -> Result<String, Failed> {
     let mut lines = String::new();
     for (label, report) in played.by_label() {
@@ -140,7 +141,7 @@ fn row(played: &Run) -> Result<String, Failed> {
                 rule.id
             )));
         }
-        // A mount that stays when everything is undone is blamed wherever it happens.
+        // A mount that stays after everything was undone is a fault in whichever check it happens.
         let is_of_undoing = [&req::NODE_UNPUBLISH_002, &req::NODE_UNSTAGE_002].contains(&rule);
         if !report.planned.check.requirements.contains(&rule) && !is_of_undoing {
             return Err(Failed::from(format!("{label} blames {}, which it does not name", rule.id)));

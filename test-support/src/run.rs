@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::wording;
 
-/// The number, or another parsed value, in an environment variable if that is set.
+/// Returns the number, or another parsed value, in an environment variable if it is set.
 ///
 /// # Panics
 /// Panics if the variable holds anything else.

@@ -7,12 +7,12 @@ use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_harness::text::shorten::{is_of_word, shortened};
 use regex_lite::Regex;
 
-/// Characters of a line that is shown.
+/// A line of a report may have this number of characters.
 const LINE_CHARS_MAX: usize = 1_000;
-/// Characters of a word that is shown: what stands between punctuation and spaces.
+/// A word of a report may have this number of characters. A word is the text between punctuation and spaces.
 const WORD_CHARS_MAX: usize = 200;
 
-/// Patterns of values in the debug format of Rust.
+/// These patterns match values in the debug format of Rust.
 static DEBUG_TEXTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let patterns = [
         r"\b(Some|Ok|Err)\(",
@@ -23,8 +23,7 @@ static DEBUG_TEXTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     patterns.into_iter().filter_map(|pattern| Regex::new(pattern).ok()).collect()
 });
 
-/// Everything that is wrong with the texts of a report: with those of its verdict, and with all that a terminal shows
-/// of it.
+/// Returns all faults in the texts of a report: in those of its verdict, and in all that a terminal shows of it.
 pub fn complaints(report: &CheckReport) -> Vec<String> {
     let story = FailureReport(report).to_string();
     let calls = report.calls.iter().map(failure_report::call_line);
@@ -43,7 +42,7 @@ fn beginning(text: &str) -> String {
     shortened(text).replace('\n', " ")
 }
 
-/// The sentences that the check has written.
+/// Returns the sentences that the check has written.
 fn sentences(report: &CheckReport) -> Vec<&str> {
     let mut texts: Vec<&str> = report.notes.iter().chain(&report.leftovers).map(String::as_str).collect();
     for violation in report.outcome.violation().into_iter().chain(&report.warnings) {
@@ -56,20 +55,20 @@ fn sentences(report: &CheckReport) -> Vec<&str> {
     texts
 }
 
-/// The calls as the check describes them, in columns.
+/// Returns the calls as the check describes them, in columns.
 fn tables(report: &CheckReport) -> Vec<&str> {
     let violations = report.outcome.violation().into_iter().chain(&report.warnings);
     violations.flat_map(|violation| &violation.transcript).map(String::as_str).collect()
 }
 
-/// The beginnings of lines that are too long.
+/// Returns the beginnings of lines that are too long.
 pub fn long_lines(text: &str) -> Vec<String> {
     let is_long = |line: &&str| line.chars().count() > LINE_CHARS_MAX;
     let long = text.lines().filter(|line| is_long(line) && !failure_report::is_command(line));
     long.map(|line| format!("{} ({} characters)", shortened(line), line.chars().count())).collect()
 }
 
-/// A part of a text that its reader cannot see: a control character, or an overlong word.
+/// Returns a part of a text that its reader cannot see: a control character, or an overlong word.
 fn unseen(text: &str) -> Option<String> {
     if let Some(c) = text.chars().find(|c| c.is_control() && *c != '\n') {
         return Some(format!("the control character {c:?}"));
@@ -80,21 +79,21 @@ fn unseen(text: &str) -> Option<String> {
     long.map(|length| format!("a word of {length} characters"))
 }
 
-/// A place where a word seems to be missing: two spaces, or a space at the end. Columns are indented by spaces.
+/// Returns a place where a word seems to be missing: two spaces, or a space at the end. Spaces that indent columns are allowed.
 fn gap(text: &str) -> Option<String> {
     let text = without_quoted(text);
     let is_gap = |line: &str| line.trim_start().contains("  ") || line.ends_with(' ');
     text.lines().find(|line| is_gap(line)).map(|line| format!("a gap `{}`", line.trim_start()))
 }
 
-/// An Option, a Result, a struct or a tuple in the debug format of Rust, outside of quoted texts.
+/// Returns an Option, a Result, a struct or a tuple in the debug format of Rust, outside of quoted texts.
 pub fn debug_text(text: &str) -> Option<String> {
     let text = without_quoted(text);
     let found = DEBUG_TEXTS.iter().find_map(|pattern| pattern.find(&text));
     found.map(|found| format!("`{}`", found.as_str().trim()))
 }
 
-/// The text without what stands between quotes, which a driver or a request may have said.
+/// Returns the text without its quoted parts, which may be words of a driver or a request.
 fn without_quoted(text: &str) -> String {
     let (mut plain, mut is_quoted, mut is_escaped) = (String::with_capacity(text.len()), false, false);
     for c in text.chars() {
