@@ -30,7 +30,7 @@ fn the_fields() {
 fn table(name: &str, form: &Value) -> String {
     let mut text =
         format!("### {name}\n\n{}\n\n| field | form | meaning |\n|---|---|---|\n", described(form));
-    // Where each field has a default, none is required.
+    // A schema whose fields all have defaults has no list of required fields.
     let required = form["required"].as_array().map_or(&[][..], Vec::as_slice);
     for (field, inner) in form["properties"].as_object().unwrap() {
         let optional = if required.iter().any(|name| name == field) { "" } else { ", where there is one" };

@@ -97,7 +97,7 @@ async fn run(cx: &Cx, findings: &Findings) -> CheckResult {
         findings.note(|tried| tried.published = Some(published));
         if is_published {
             let scope = cx.scope();
-            // That it cannot be shared is an answer, too.
+            // The refusal to share it is an answer as well.
             let _ = share(&scope, findings).await;
             scope.undo().await?;
         }
