@@ -1,4 +1,4 @@
-//! The driver as a process. It is started, stopped and killed through one interface, whoever runs it.
+//! The driver is a process, which is started, stopped and killed through one interface, even if another program runs it.
 
 mod child;
 mod commands;
@@ -113,9 +113,9 @@ pub struct End {
 /// The driver that is left of two that were started one beside the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// The one that ran already: the other one has ended by itself.
+    /// The driver that ran already is left: the other one has ended without being stopped.
     First,
-    /// The one that was started beside it.
+    /// The driver that was started beside it is left.
     Second,
 }
 

@@ -24,9 +24,9 @@ const UNANSWERED_TRIES_MAX: u32 = 3;
 
 /// A call that was not sent yet.
 ///
-/// When awaited, it is sent to be judged, and sent again a few times while the driver only says "not now" (`ABORTED`,
-/// `UNAVAILABLE`, `RESOURCE_EXHAUSTED`): that says nothing about the request. [`PendingCall::once`] sends it a single
-/// time. [`PendingCall::setup`] is for calls that only prepare, and as patient as an orchestrator.
+/// An awaited call is sent to be judged, and is sent again a few times while the driver only says "not now" (`ABORTED`, `UNAVAILABLE`,
+/// `RESOURCE_EXHAUSTED`), which says nothing about the request. [`PendingCall::once`] sends it a single time. [`PendingCall::setup`] is for
+/// calls that only prepare, and as patient as an orchestrator.
 #[must_use = "a call is sent only when it is awaited"]
 pub struct PendingCall<'a, T> {
     session: &'a Session,

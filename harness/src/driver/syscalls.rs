@@ -567,7 +567,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().display();
         let supervisor = Supervisor::of_mounts();
-        // The first program is no mount program, and the second one fails, whoever runs the test.
+        // The first program is no mount program, and the second one fails even if root runs the test.
         let script = format!(
             "mkdir {place}/a; mount -t no-such-type -o 'context=\"a:s0:c0,c1\",ro' none {place}/a; echo done"
         );

@@ -38,7 +38,7 @@ pub enum Resource {
     Mounts,
     /// Loop devices in use: those on files of its directory where that is known, otherwise all of the machine.
     Loops,
-    /// Disks of the machine, whoever has attached them.
+    /// Disks of the machine, including those that other programs have attached.
     Disks,
     /// Sessions of the machine with iSCSI targets and NVMe subsystems, and devices that are mapped onto others.
     Sessions,
