@@ -135,7 +135,7 @@ fn width(text: &str) -> usize {
     text.chars().count() * 13 / 2 + PADDING
 }
 
-/// Escapes text for XML, whoever wrote it.
+/// Escapes text for XML, because a driver or a user may have written it.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
