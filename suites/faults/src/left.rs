@@ -29,7 +29,7 @@ pub(crate) struct Places {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Look {
     there: BTreeSet<String>,
-    /// All mount points, whoever made them.
+    /// All mount points, including those that other programs made.
     points: BTreeSet<PathBuf>,
 }
 
