@@ -1,6 +1,6 @@
-//! The restart suite: the driver is killed, or told to stop, under load or while volumes are in use. The results of its
-//! answers are still there afterwards, and calls without an answer are completed when they are repeated. This also
-//! holds after it was started twice.
+//! The restart suite kills or stops the driver under load or while volumes are in use. The results of its answers are still
+//! there afterwards, and calls without an answer are completed when they are repeated. This also holds after it was started
+//! twice.
 //!
 //! Calls afterwards go over the connections from before, as those of an orchestrator that does not notice the end.
 
