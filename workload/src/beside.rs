@@ -331,7 +331,7 @@ impl Written {
     pub fn judge(&self, contents: &Contents, noun: &str) -> CheckResult {
         let span = Span { acknowledged: self.last, begun: self.begun };
         let deviations = self.writer.judge(span, contents);
-        // Of records of which nothing was promised, some may be there without those before them.
+        // If nothing was promised about some records, the volume may hold some of them without those before them.
         let mut wrong = deviations.iter().filter(|one| one.mistake != Mistake::OutOfOrder);
         let Some(worst) = wrong.next() else { return Ok(()) };
         Err(Violation::new(format!("{noun} does not hold what was durable in it"))

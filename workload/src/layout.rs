@@ -43,7 +43,7 @@ impl fmt::Display for Place {
 pub struct Layout {
     /// The bytes of the device; none for a file system.
     device_bytes: Option<u64>,
-    /// The bytes at the beginning of the device that belong to somebody else.
+    /// The bytes at the beginning of the device that hold other data.
     kept_bytes: u64,
 }
 
@@ -70,7 +70,7 @@ impl Layout {
         self.device_bytes.is_some()
     }
 
-    /// The bytes at the beginning of a device that belong to somebody else.
+    /// Returns the number of bytes at the beginning of a device that hold other data.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.kept_bytes
     }

@@ -129,7 +129,7 @@ enum Holder {
 }
 
 /// A process on another machine, which writes to a volume there: a shell script that a pod runs, for example. It prints a line of JSON for
-/// each event, and ends when a line comes to its input.
+/// each event, and ends when it reads a line from its input.
 pub struct Elsewhere {
     /// Its standard input.
     pub input: Box<dyn AsyncWrite + Send + Unpin>,
@@ -162,8 +162,8 @@ impl Workload {
         Workload::spawn(target, volume, new_run(), 0, false).await
     }
 
-    /// Starts to write to a volume that holds the data of somebody else as well. They are left alone if they are in the first half of a
-    /// device, or in files of other names.
+    /// Starts to write to a volume that also holds other data. That data is left alone if it is in the first half of a device, or in
+    /// files of other names.
     ///
     /// # Errors
     /// As for [`Workload::start`].

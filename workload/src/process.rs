@@ -35,7 +35,7 @@ pub(crate) struct Order {
     /// The last record that the volume has already; 0 if it has none.
     pub(crate) last: u32,
     pub(crate) volume: String,
-    /// The volume holds the data of somebody else as well.
+    /// The volume also holds other data.
     pub(crate) has_other_data: bool,
     pub(crate) interval_us: u64,
 }
@@ -135,7 +135,7 @@ pub(crate) fn seen_from_inside(target: &Path) -> PathBuf {
 }
 
 /// Makes a root directory that has the volume and nothing else. The process is in its own mount namespace, to which mounts and unmounts
-/// spread from the node where the node's own mounts are shared. No other mount is kept, since one would keep the volume of somebody else
+/// spread from the node where the node's own mounts are shared. No other mount is kept, because it would keep the volume of another user
 /// busy.
 pub(crate) fn enter(target: &Path, root: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
