@@ -30,6 +30,7 @@ pub enum Capability {
 }
 
 impl Capability {
+    /// Every capability that the mock driver can advertise.
     pub const ALL: &'static [Capability] = &[
         Capability::Service(ServiceType::ControllerService),
         Capability::Service(ServiceType::VolumeAccessibilityConstraints),

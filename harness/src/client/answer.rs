@@ -23,6 +23,7 @@ pub enum Answer<T> {
 }
 
 impl<T> Answer<T> {
+    /// Borrows the response or the rejection.
     pub fn as_ref(&self) -> Answer<&T> {
         match self {
             Answer::Ok(response) => Answer::Ok(response),
