@@ -278,16 +278,16 @@ macro_rules! check {
     (
         $(#[doc = $doc:literal])*
         $vis:vis $name:ident {
-            id: $id:literal,
+            id: $id:expr,
             $(since: $since:literal,)?
-            title: $title:literal,
+            title: $title:expr,
             spec: $spec:tt,
             $(needs: [$($need:expr),* $(,)?],)?
             refuted_by: [$($defect:literal),+ $(,)?],
             $(replaces: [$($replaced:literal),+ $(,)?],)?
             $(plain: [$($plain:literal),+ $(,)?],)?
             $(judges_ids_of: $judges_ids_of:literal,)?
-            $(duplicate_of: $duplicate_of:literal,)?
+            $(duplicate_of: $duplicate_of:expr,)?
             $(runs: $runs:ident,)?
             $(access: $access:ident,)?
             $(varies: $varies:literal,)?
@@ -324,7 +324,7 @@ macro_rules! check {
     (@Since) => { "0.1.0" };
     (@Since $since:literal) => { $since };
     (@Optional) => { ::core::option::Option::None };
-    (@Optional $value:literal) => { ::core::option::Option::Some($value) };
+    (@Optional $value:expr) => { ::core::option::Option::Some($value) };
     (@Runs) => { $crate::checks::check::Runs::Parallel };
     (@Runs $runs:ident) => { $crate::checks::check::Runs::$runs };
     (@Varies) => { false };

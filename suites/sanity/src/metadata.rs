@@ -1,8 +1,10 @@
 //! Checks of the SnapshotMetadata service.
 //!
 //! The service is for block volumes, so its checks make block volumes for any configured access types. Both RPCs
-//! answer with streams of one form: `judge` has the common judgements, and each RPC adds its own rules.
+//! answer with streams of one form: `common` declares the checks that both have, `judge` has the judgements, and each RPC
+//! adds its own rules.
 
+mod common;
 mod judge;
 mod ranges;
 mod stream;

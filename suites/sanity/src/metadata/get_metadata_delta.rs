@@ -5,31 +5,25 @@
 
 use csi_harness::prelude::*;
 
+use super::common::common_checks;
 use super::judge;
 use super::stream::{Question, Rules};
 use super::volume::BlockVolume;
 
-static RULES: Rules = Rules {
-    ends_behind_offset: &req::META_DELTA_007,
-    style: &req::META_DELTA_010,
-    fixed_length: &req::META_DELTA_011,
-    capacity: &req::META_DELTA_012,
-    max_results: &req::META_DELTA_013,
-    offset: &req::META_DELTA_014,
-    order: &req::META_DELTA_015,
-    order_of_messages: &req::META_DELTA_016,
-    failure: &req::META_DELTA_018,
-    invalid: &req::META_DELTA_019,
-    not_found: &req::META_DELTA_020,
-    out_of_range: &req::META_DELTA_022,
-};
-
-impl Question for v1::GetMetadataDeltaRequest {
-    const RULES: &'static Rules = &RULES;
-
-    fn with(&self, starting_offset: i64, max_results: i32) -> Self {
-        Self { starting_offset, max_results, ..self.clone() }
-    }
+common_checks! {
+    "get-metadata-delta", "GetMetadataDelta", v1::GetMetadataDeltaRequest, question;
+    ends_behind_offset: req::META_DELTA_007,
+    style: req::META_DELTA_010,
+    fixed_length: req::META_DELTA_011,
+    capacity: req::META_DELTA_012,
+    max_results: req::META_DELTA_013,
+    offset: req::META_DELTA_014,
+    order: req::META_DELTA_015,
+    order_of_messages: req::META_DELTA_016,
+    failure: req::META_DELTA_018,
+    invalid: req::META_DELTA_019,
+    not_found: req::META_DELTA_020,
+    out_of_range: req::META_DELTA_022,
 }
 
 fn between(base_snapshot_id: &str, target_snapshot_id: &str) -> v1::GetMetadataDeltaRequest {
@@ -165,140 +159,6 @@ check! {
         );
         Ok(())
     }
-}
-
-check! {
-    /// A caller that reads at the offset of a tuple has to find the block there.
-    IN_VOLUME {
-        id: "metadata/get-metadata-delta/tuples-in-volume",
-        title: "each tuple of GetMetadataDelta is a range of bytes of the volume",
-        spec: [req::META_FORMAT_002, req::META_FORMAT_003],
-        needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-metadata-offset-at-end", "get-metadata-empty-ranges"],
-    }
-    async |cx| { judge::tuples_lie_in_the_volume(cx, &question(cx).await?).await }
-}
-
-check! {
-    /// Callers store blocks in order, and continue behind the last one.
-    ORDER {
-        id: "metadata/get-metadata-delta/order",
-        title: "the tuples of GetMetadataDelta rise without overlap, in a message and from one to the next",
-        spec: [req::META_DELTA_015, req::META_DELTA_016],
-        needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-metadata-unordered", "get-metadata-overlaps", "get-metadata-messages-overlap"],
-    }
-    async |cx| { judge::tuples_rise(cx, &question(cx).await?).await }
-}
-
-check! {
-    /// A caller decides by the first message how to read the others.
-    STYLE {
-        id: "metadata/get-metadata-delta/style",
-        title: "each message of GetMetadataDelta has the same block_metadata_type",
-        spec: [req::META_DELTA_010],
-        needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-metadata-type-unknown", "get-metadata-type-changes"],
-    }
-    async |cx| { judge::style_stays(cx, &question(cx).await?).await }
-}
-
-check! {
-    /// A caller that relies on it reads only the offsets.
-    FIXED_LENGTH {
-        id: "metadata/get-metadata-delta/fixed-length",
-        title: "the tuples of GetMetadataDelta have one size where the style is FIXED_LENGTH",
-        spec: [req::META_DELTA_011, req::META_FORMAT_004],
-        needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-metadata-sizes-vary", "get-metadata-last-block-short"],
-    }
-    async |cx| { judge::fixed_length_is_fixed(cx, &question(cx).await?).await }
-}
-
-check! {
-    /// A restore needs a volume at least as large.
-    CAPACITY {
-        id: "metadata/get-metadata-delta/capacity",
-        title: "each message of GetMetadataDelta has the same volume_capacity_bytes",
-        spec: [req::META_DELTA_012],
-        needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-metadata-capacity-zero", "get-metadata-capacity-changes"],
-    }
-    async |cx| { judge::capacity_stays(cx, &question(cx).await?).await }
-}
-
-check! {
-    /// A caller may have little memory.
-    MAX_RESULTS {
-        id: "metadata/get-metadata-delta/max-results",
-        title: "a message of GetMetadataDelta has at most max_results tuples, and the stream is as complete as without",
-        spec: [req::META_DELTA_013, req::META_STREAM_001],
-        needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-metadata-ignores-max-results", "get-metadata-ends-early"],
-    }
-    async |cx| { judge::max_results_is_kept(cx, &question(cx).await?).await }
-}
-
-check! {
-    /// Without it a broken stream has to be read from the beginning.
-    STARTING_OFFSET {
-        id: "metadata/get-metadata-delta/starting-offset",
-        title: "GetMetadataDelta lists every block from starting_offset on, and none before it",
-        spec: [req::META_DELTA_007, req::META_DELTA_014],
-        needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-metadata-ignores-offset", "get-metadata-resume-skips-block"],
-    }
-    async |cx| { judge::offset_is_kept(cx, &question(cx).await?).await }
-}
-
-check! {
-    /// A block between two parts of a stream would be missing in the backup.
-    CONTINUED {
-        id: "metadata/get-metadata-delta/continued",
-        title: "a stream of GetMetadataDelta that was cut off can be continued without a gap",
-        spec: [req::META_STREAM_005, req::META_STREAM_001],
-        needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-metadata-resume-skips-block"],
-        duplicate_of: "metadata/get-metadata-delta/starting-offset",
-    }
-    async |cx| { judge::can_be_continued(cx, &question(cx).await?).await }
-}
-
-check! {
-    /// Callers leave in the middle of a stream, and the driver has to end its work for them.
-    CUT_OFF {
-        id: "metadata/get-metadata-delta/cut-off",
-        title: "GetMetadataDelta still works after streams were cut off",
-        spec: [req::META_STREAM_003],
-        needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-metadata-stuck-after-cut"],
-    }
-    async |cx| { judge::serves_after_cuts(cx, &question(cx).await?).await }
-}
-
-check! {
-    /// An empty stream would be taken for the end of the volume.
-    OUT_OF_RANGE {
-        id: "metadata/get-metadata-delta/offset-out-of-range",
-        title: "GetMetadataDelta from a negative offset, or from one beyond the end, is OUT_OF_RANGE",
-        spec: [req::META_DELTA_022],
-        needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["get-metadata-accepts-any-offset", "get-metadata-offset-as-internal"],
-    }
-    async |cx| { judge::offsets_outside_are_refused(cx, &question(cx).await?).await }
-}
-
-check! {
-    /// Some drivers crash on a negative number of tuples.
-    NEGATIVE_MAX_RESULTS {
-        id: "metadata/get-metadata-delta/negative-max-results",
-        title: "GetMetadataDelta with negative max_results is rejected",
-        spec: [req::META_DELTA_019],
-        needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        refuted_by: ["invalid-argument-as-internal"],
-        runs: CrashProne,
-    }
-    async |cx| { judge::negative_max_results(cx, &question(cx).await?).await }
 }
 
 check! {
