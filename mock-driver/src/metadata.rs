@@ -3,7 +3,7 @@
 
 mod ranges;
 
-use csi_proto::v1::{self, BlockMetadata, BlockMetadataType};
+use csi_proto::v1;
 use tonic::Status;
 
 use self::ranges::{Query, messages};
@@ -16,7 +16,7 @@ use crate::validate::{self, invalid};
 pub(crate) async fn get_metadata_allocated(
     driver: &MockDriver,
     request: &v1::GetMetadataAllocatedRequest,
-) -> Result<Vec<v1::GetMetadataAllocatedResponse>, Status> {
+) -> Result<Vec<Message>, Status> {
     driver.check_id_format("snapshot_id", &request.snapshot_id, "snap")?;
     let max_results = validate::not_negative("max_results", request.max_results)?;
     let state = driver.state();
@@ -26,20 +26,13 @@ pub(crate) async fn get_metadata_allocated(
     let less = missing.then(|| Snapshot { content: snapshot.content.without_written(), ..snapshot.clone() });
     let snapshot = less.as_ref().unwrap_or(snapshot);
     let asked = Query { starting_offset: request.starting_offset, max_results, snapshot, base: None };
-    let messages = messages(driver, &asked)?.into_iter();
-    Ok(messages
-        .map(|(style, volume_capacity_bytes, block_metadata)| v1::GetMetadataAllocatedResponse {
-            block_metadata_type: style as i32,
-            volume_capacity_bytes,
-            block_metadata,
-        })
-        .collect())
+    messages(driver, &asked)
 }
 
 pub(crate) async fn get_metadata_delta(
     driver: &MockDriver,
     request: &v1::GetMetadataDeltaRequest,
-) -> Result<Vec<v1::GetMetadataDeltaResponse>, Status> {
+) -> Result<Vec<Message>, Status> {
     let (base_id, target_id) = (&request.base_snapshot_id, &request.target_snapshot_id);
     driver.check_id_format("base_snapshot_id", base_id, "snap")?;
     driver.check_id_format("target_snapshot_id", target_id, "snap")?;
@@ -56,14 +49,7 @@ pub(crate) async fn get_metadata_delta(
     let starting_offset = request.starting_offset;
     let base = (!driver.is(Quirk::DeltasOfWholeVolumes)).then_some(base);
     let asked = Query { starting_offset, max_results, snapshot: target, base };
-    let messages = messages(driver, &asked)?.into_iter();
-    Ok(messages
-        .map(|(style, volume_capacity_bytes, block_metadata)| v1::GetMetadataDeltaResponse {
-            block_metadata_type: style as i32,
-            volume_capacity_bytes,
-            block_metadata,
-        })
-        .collect())
+    messages(driver, &asked)
 }
 
 fn find<'a>(state: &'a State, role: &str, id: &str) -> Result<&'a Snapshot, Status> {
@@ -74,5 +60,5 @@ fn not_found(what: &str, id: &str) -> Status {
     Status::not_found(format!("{what} {id} does not exist"))
 }
 
-/// A message: block type, capacity, and tuples.
-type Message = (BlockMetadataType, i64, Vec<BlockMetadata>);
+/// A message of either stream: both have the same fields.
+pub(crate) type Message = v1::GetMetadataAllocatedResponse;

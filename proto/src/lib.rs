@@ -6,12 +6,12 @@
 mod call;
 mod code;
 mod connection;
-mod content_source;
 mod dial;
 mod endpoint;
 pub mod health;
 pub mod hidden;
 pub mod lock;
+mod messages;
 mod metrics;
 pub mod redact;
 pub mod reflect;

@@ -15,7 +15,7 @@ use super::recode;
 use crate::call::Stream;
 use crate::defect::Defect;
 use crate::driver::{MockDriver, Shared};
-use crate::metadata;
+use crate::metadata::{self, Message};
 
 /// The delay of each of the first messages, for the defect that depends on cancelling a stream.
 const SLOW_STORAGE: Duration = Duration::from_millis(50);
@@ -77,7 +77,13 @@ pub(crate) async fn get_metadata_delta(
         return Err(Status::internal("changed blocks are not tracked"));
     }
     if has(Defect::GetMetadataDeltaMixesVolumes) && mixed {
-        answer = allocated(driver, &request).await;
+        let target = GetMetadataAllocatedRequest {
+            snapshot_id: request.target_snapshot_id,
+            starting_offset: request.starting_offset,
+            max_results: request.max_results,
+            secrets: request.secrets,
+        };
+        answer = metadata::get_metadata_allocated(driver, &target).await;
     }
     if has(Defect::GetMetadataOffsetAsInternal) {
         recode(&mut answer, Code::OutOfRange, Code::Internal);
@@ -90,28 +96,7 @@ pub(crate) async fn get_metadata_delta(
     if has(Defect::GetMetadataDeltaMissesFirstBlock) {
         messages.iter_mut().for_each(|message| message.block_metadata.retain(|block| block.byte_offset > 0));
     }
-    Ok(messages)
-}
-
-/// Returns the allocated blocks of the target instead of the changed blocks.
-async fn allocated(
-    driver: &MockDriver,
-    request: &GetMetadataDeltaRequest,
-) -> Result<Vec<GetMetadataDeltaResponse>, Status> {
-    let request = GetMetadataAllocatedRequest {
-        snapshot_id: request.target_snapshot_id.clone(),
-        starting_offset: request.starting_offset,
-        max_results: request.max_results,
-        secrets: request.secrets.clone(),
-    };
-    let messages = metadata::get_metadata_allocated(driver, &request).await?.into_iter();
-    Ok(messages
-        .map(|message| GetMetadataDeltaResponse {
-            block_metadata_type: message.block_metadata_type,
-            volume_capacity_bytes: message.volume_capacity_bytes,
-            block_metadata: message.block_metadata,
-        })
-        .collect())
+    Ok(messages.into_iter().map(Into::into).collect())
 }
 
 fn alter_request(driver: &MockDriver, snapshot_id: &str, starting_offset: &mut i64, max_results: &mut i32) {
@@ -129,49 +114,24 @@ fn alter_request(driver: &MockDriver, snapshot_id: &str, starting_offset: &mut i
     }
 }
 
-/// The message type of one of the two streams.
-trait Message {
-    fn style(&mut self) -> &mut i32;
-    fn capacity(&mut self) -> &mut i64;
-    fn tuples(&mut self) -> &mut Vec<BlockMetadata>;
-}
-
-macro_rules! messages {
-    ($($message:ty),*) => {
-        $(impl Message for $message {
-            fn style(&mut self) -> &mut i32 {
-                &mut self.block_metadata_type
-            }
-
-            fn capacity(&mut self) -> &mut i64 {
-                &mut self.volume_capacity_bytes
-            }
-
-            fn tuples(&mut self) -> &mut Vec<BlockMetadata> {
-                &mut self.block_metadata
-            }
-        })*
-    };
-}
-
-messages!(GetMetadataAllocatedResponse, GetMetadataDeltaResponse);
-
 /// Reverses the order of the tuples. Each message keeps its number of tuples.
-fn reverse_tuples<M: Message>(messages: &mut [M]) {
-    let all: Vec<_> = messages.iter_mut().flat_map(|message| message.tuples().clone()).collect();
+fn reverse_tuples(messages: &mut [Message]) {
+    let all: Vec<_> = messages.iter_mut().flat_map(|message| message.block_metadata.clone()).collect();
     let mut reversed = all.into_iter().rev();
     for message in messages {
-        let count = message.tuples().len();
-        *message.tuples() = reversed.by_ref().take(count).collect();
+        let count = message.block_metadata.len();
+        message.block_metadata = reversed.by_ref().take(count).collect();
     }
 }
 
-fn corrupt_reply<M: Message>(driver: &MockDriver, starting_offset: i64, messages: &mut Vec<M>) {
+fn corrupt_reply(driver: &MockDriver, starting_offset: i64, messages: &mut Vec<Message>) {
     let has = |defect| driver.has(defect);
     if has(Defect::GetMetadataUnordered) {
         reverse_tuples(messages);
     }
-    messages.iter_mut().for_each(|message| corrupt_tuples(driver, starting_offset, message.tuples()));
+    messages
+        .iter_mut()
+        .for_each(|message| corrupt_tuples(driver, starting_offset, &mut message.block_metadata));
     if has(Defect::GetMetadataMessagesOverlap) {
         repeat_last_tuples(messages);
     }
@@ -182,25 +142,27 @@ fn corrupt_reply<M: Message>(driver: &MockDriver, starting_offset: i64, messages
         messages.truncate(1);
     }
     if has(Defect::GetMetadataTypeUnknown) {
-        messages.iter_mut().for_each(|message| *message.style() = BlockMetadataType::Unknown as i32);
+        messages
+            .iter_mut()
+            .for_each(|message| message.block_metadata_type = BlockMetadataType::Unknown as i32);
     }
     if has(Defect::GetMetadataTypeChanges) {
         let other = BlockMetadataType::VariableLength as i32;
-        messages.iter_mut().skip(1).for_each(|message| *message.style() = other);
+        messages.iter_mut().skip(1).for_each(|message| message.block_metadata_type = other);
     }
     if has(Defect::GetMetadataCapacityChanges) {
-        messages.iter_mut().skip(1).for_each(|message| *message.capacity() += 4096);
+        messages.iter_mut().skip(1).for_each(|message| message.volume_capacity_bytes += 4096);
     }
     if has(Defect::GetMetadataCapacityZero) {
-        messages.iter_mut().for_each(|message| *message.capacity() = 0);
+        messages.iter_mut().for_each(|message| message.volume_capacity_bytes = 0);
     }
 }
 
 /// Starts each message with the last tuple of the previous one.
-fn repeat_last_tuples<M: Message>(messages: &mut [M]) {
+fn repeat_last_tuples(messages: &mut [Message]) {
     let mut last: Option<BlockMetadata> = None;
     for message in messages {
-        let tuples = message.tuples();
+        let tuples = &mut message.block_metadata;
         let ends_with = tuples.last().copied();
         if let Some(before) = last {
             tuples.insert(0, before);
@@ -209,15 +171,15 @@ fn repeat_last_tuples<M: Message>(messages: &mut [M]) {
     }
 }
 
-fn corrupt_end<M: Message>(driver: &MockDriver, last: &mut M) {
-    let capacity = *last.capacity();
+fn corrupt_end(driver: &MockDriver, last: &mut Message) {
+    let capacity = last.volume_capacity_bytes;
     let block_bytes = driver.config.metadata_block_bytes;
     if driver.has(Defect::GetMetadataOffsetAtEnd) {
-        last.tuples().push(BlockMetadata { byte_offset: capacity, size_bytes: block_bytes });
+        last.block_metadata.push(BlockMetadata { byte_offset: capacity, size_bytes: block_bytes });
     }
     if driver.has(Defect::GetMetadataLastBlockShort) {
         let size_bytes = block_bytes / 2;
-        last.tuples().push(BlockMetadata { byte_offset: capacity - size_bytes, size_bytes });
+        last.block_metadata.push(BlockMetadata { byte_offset: capacity - size_bytes, size_bytes });
     }
 }
 

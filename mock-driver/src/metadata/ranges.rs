@@ -40,9 +40,14 @@ pub(super) fn messages(driver: &MockDriver, asked: &Query<'_>) -> Result<Vec<Mes
     tuples.retain(|tuple| tuple.byte_offset + tuple.size_bytes > asked.starting_offset);
     let most = if driver.is(Quirk::FewerMetadataThanAsked) { TUPLES_FEW } else { TUPLES_DEFAULT };
     let length = if asked.max_results == 0 { most } else { asked.max_results.min(most) };
-    let messages = tuples.chunks(length).map(|chunk| (style, capacity, chunk.to_vec()));
+    let message = |block_metadata| Message {
+        block_metadata_type: style.into(),
+        volume_capacity_bytes: capacity,
+        block_metadata,
+    };
+    let messages = tuples.chunks(length).map(|chunk| message(chunk.to_vec()));
     Ok(match driver.is(Quirk::EmptyMetadataMessages) {
-        true => messages.flat_map(|message| [(style, capacity, Vec::new()), message]).collect(),
+        true => messages.flat_map(|full| [message(Vec::new()), full]).collect(),
         false => messages.collect(),
     })
 }

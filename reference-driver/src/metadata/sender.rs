@@ -1,8 +1,6 @@
 //! Splits ranges into blocks, and blocks into messages.
 
-use csi_proto::v1::{
-    BlockMetadata, BlockMetadataType, GetMetadataAllocatedResponse, GetMetadataDeltaResponse,
-};
+use csi_proto::v1::{BlockMetadata, BlockMetadataType, GetMetadataAllocatedResponse};
 use tokio::sync::mpsc;
 use tonic::Status;
 
@@ -23,27 +21,10 @@ pub(super) struct Layout {
     pub(super) tuples_max: usize,
 }
 
-/// The message type of one of the two streams.
-pub(super) trait Reply: Send + 'static {
-    fn new(kind: BlockMetadataType, capacity_bytes: i64, blocks: Vec<BlockMetadata>) -> Self;
-}
-
-impl Reply for GetMetadataAllocatedResponse {
-    fn new(kind: BlockMetadataType, volume_capacity_bytes: i64, block_metadata: Vec<BlockMetadata>) -> Self {
-        Self { block_metadata_type: kind.into(), volume_capacity_bytes, block_metadata }
-    }
-}
-
-impl Reply for GetMetadataDeltaResponse {
-    fn new(kind: BlockMetadataType, volume_capacity_bytes: i64, block_metadata: Vec<BlockMetadata>) -> Self {
-        Self { block_metadata_type: kind.into(), volume_capacity_bytes, block_metadata }
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct PeerGone;
 
-/// Collects ranges in ascending order and sends them as messages.
+/// Collects ranges in ascending order and sends them as messages of either stream, which have the same fields.
 #[derive(Debug)]
 pub(super) struct Sender<R> {
     layout: Layout,
@@ -52,7 +33,7 @@ pub(super) struct Sender<R> {
     blocks: Vec<BlockMetadata>,
 }
 
-impl<R: Reply> Sender<R> {
+impl<R: From<GetMetadataAllocatedResponse>> Sender<R> {
     pub(super) fn new(layout: Layout, to: mpsc::Sender<Result<R, Status>>) -> Sender<R> {
         Sender { layout, to, open: None, blocks: Vec::new() }
     }
@@ -104,8 +85,12 @@ impl<R: Reply> Sender<R> {
         } else {
             BlockMetadataType::VariableLength
         };
-        let reply = R::new(kind, signed(self.layout.capacity_bytes), std::mem::take(&mut self.blocks));
-        self.to.blocking_send(Ok(reply)).map_err(|_| PeerGone)
+        let message = GetMetadataAllocatedResponse {
+            block_metadata_type: kind.into(),
+            volume_capacity_bytes: signed(self.layout.capacity_bytes),
+            block_metadata: std::mem::take(&mut self.blocks),
+        };
+        self.to.blocking_send(Ok(message.into())).map_err(|_| PeerGone)
     }
 }
 

@@ -58,11 +58,9 @@ pub(super) async fn tuples_lie_in_the_volume<Q: Question>(cx: &Cx, question: &Q)
 pub(super) async fn tuples_rise<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     for max_results in [0, 1] {
         let received = ask_for_some(cx, question, max_results, 2).await?;
-        let tuples = received
-            .messages
-            .iter()
-            .enumerate()
-            .flat_map(|(message, received)| received.tuples.iter().map(move |tuple| (message, tuple)));
+        let tuples = received.messages.iter().enumerate().flat_map(|(message, received)| {
+            received.block_metadata.iter().map(move |tuple| (message, tuple))
+        });
         for ((message, tuple), (next_message, next)) in tuples.clone().zip(tuples.skip(1)) {
             let (rule, of_where) = match message == next_message {
                 true => (Q::RULES.order, format!("message {}", message + 1)),
@@ -87,7 +85,7 @@ pub(super) async fn tuples_rise<Q: Question>(cx: &Cx, question: &Q) -> CheckResu
 pub(super) async fn style_stays<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     for max_results in [0, 1] {
         let received = ask_for_some(cx, question, max_results, 1).await?;
-        let styles = received.messages.iter().map(|message| message.style);
+        let styles = received.messages.iter().map(|message| message.block_metadata_type);
         let Some(first) = styles.clone().next() else { continue };
         ensure!(
             first != UNKNOWN,
@@ -115,7 +113,7 @@ fn style_name(style: i32) -> String {
 /// Checks that all tuples have one size in the style of fixed length.
 pub(super) async fn fixed_length_is_fixed<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     let received = ask_for_some(cx, question, 0, 2).await?;
-    if received.messages.iter().any(|message| message.style != FIXED_LENGTH) {
+    if received.messages.iter().any(|message| message.block_metadata_type != FIXED_LENGTH) {
         return Err(Stop::skip("the driver does not use the style FIXED_LENGTH"));
     }
     let Some(first) = received.tuples().next() else { return Ok(()) };
@@ -145,7 +143,7 @@ pub(super) async fn fixed_length_is_fixed<Q: Question>(cx: &Cx, question: &Q) ->
 /// Checks that all messages have one capacity.
 pub(super) async fn capacity_stays<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     let received = ask_for_some(cx, question, 1, 1).await?;
-    let mut capacities = received.messages.iter().map(|message| message.capacity_bytes);
+    let mut capacities = received.messages.iter().map(|message| message.volume_capacity_bytes);
     let first = capacities.next().unwrap_or_default();
     ensure!(
         first > 0,
@@ -170,7 +168,7 @@ pub(super) async fn max_results_is_kept<Q: Question>(cx: &Cx, question: &Q) -> C
     let all = ask_for_some(cx, question, 0, 2).await?;
     for max_results in [1, 2] {
         let received = ask(cx, question, 0, max_results).await?;
-        let counts = received.messages.iter().map(|message| message.tuples.len());
+        let counts = received.messages.iter().map(|message| message.block_metadata.len());
         let most = counts.max().unwrap_or_default();
         ensure!(
             i32::try_from(most).is_ok_and(|most| most <= max_results),

@@ -41,29 +41,8 @@ pub(super) trait Question: StreamingCall<Response: Into<Message> + Send + Sync> 
     fn with(&self, starting_offset: i64, max_results: i32) -> Self;
 }
 
-/// A message of either stream.
-#[derive(Clone, Debug)]
-pub(super) struct Message {
-    pub(super) style: i32,
-    pub(super) capacity_bytes: i64,
-    pub(super) tuples: Vec<v1::BlockMetadata>,
-}
-
-macro_rules! messages {
-    ($($response:ident),+) => {
-        $(impl From<v1::$response> for Message {
-            fn from(response: v1::$response) -> Message {
-                Message {
-                    style: response.block_metadata_type,
-                    capacity_bytes: response.volume_capacity_bytes,
-                    tuples: response.block_metadata,
-                }
-            }
-        })+
-    };
-}
-
-messages!(GetMetadataAllocatedResponse, GetMetadataDeltaResponse);
+/// A message of either stream: both have the same fields.
+pub(super) type Message = v1::GetMetadataAllocatedResponse;
 
 /// The messages that were read from a stream.
 #[derive(Clone, Debug)]
@@ -83,7 +62,7 @@ impl<M: Into<Message>> From<Streamed<M>> for Received {
 impl Received {
     /// Returns the tuples of all messages.
     pub(super) fn tuples(&self) -> impl Iterator<Item = &v1::BlockMetadata> + Clone {
-        self.messages.iter().flat_map(|message| &message.tuples)
+        self.messages.iter().flat_map(|message| &message.block_metadata)
     }
 
     /// Returns the ranges of the tuples.
@@ -99,7 +78,7 @@ impl Received {
 
     /// Returns the capacity of the volume, if a message contains it.
     pub(super) fn capacity_bytes(&self) -> Option<i64> {
-        self.messages.first().map(|message| message.capacity_bytes).filter(|bytes| *bytes > 0)
+        self.messages.first().map(|message| message.volume_capacity_bytes).filter(|bytes| *bytes > 0)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Requests for volumes that are copies of another volume, or of a snapshot.
+//! Ways to make messages of the protocol from others.
 
 use crate::v1;
 use crate::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
@@ -23,5 +23,22 @@ impl v1::CreateVolumeRequest {
         range.required_bytes = range.required_bytes.max(bytes);
         self.volume_content_source = Some(source);
         self
+    }
+}
+
+// Both streams of the SnapshotMetadata service have messages of one form, so that one code can make and judge both.
+impl From<v1::GetMetadataAllocatedResponse> for v1::GetMetadataDeltaResponse {
+    fn from(message: v1::GetMetadataAllocatedResponse) -> Self {
+        let v1::GetMetadataAllocatedResponse { block_metadata_type, volume_capacity_bytes, block_metadata } =
+            message;
+        Self { block_metadata_type, volume_capacity_bytes, block_metadata }
+    }
+}
+
+impl From<v1::GetMetadataDeltaResponse> for v1::GetMetadataAllocatedResponse {
+    fn from(message: v1::GetMetadataDeltaResponse) -> Self {
+        let v1::GetMetadataDeltaResponse { block_metadata_type, volume_capacity_bytes, block_metadata } =
+            message;
+        Self { block_metadata_type, volume_capacity_bytes, block_metadata }
     }
 }
