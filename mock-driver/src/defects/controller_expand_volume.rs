@@ -5,7 +5,7 @@ use csi_proto::v1::{CapacityRange, ControllerExpandVolumeRequest, ControllerExpa
 use tonic::{Code, Status};
 
 use super::side_effects::after_rejected_controller_expand;
-use super::{GIB, forgive, recode, volume_not_found};
+use super::{GIB, forgive, volume_not_found};
 use crate::capability::Capability;
 use crate::controller;
 use crate::defect::Defect;
@@ -33,14 +33,6 @@ pub(crate) async fn controller_expand_volume(
     }
     if has(Defect::ControllerExpandUnknownOk) {
         forgive(&mut answer, Code::NotFound);
-    }
-    for (defect, from) in [
-        (Defect::ControllerExpandOutOfRangeAsInternal, Code::OutOfRange),
-        (Defect::ControllerExpandInUseAsInternal, Code::FailedPrecondition),
-    ] {
-        if has(defect) {
-            recode(&mut answer, from, Code::Internal);
-        }
     }
     let mut response = answer?;
     let required_bytes = original.capacity_range.map_or(0, |range| range.required_bytes);

@@ -4,10 +4,9 @@ use csi_proto::v1::{
     ControllerListVolumeHealthRequest, ControllerListVolumeHealthResponse, VolumeHealth,
     VolumeHealthErrorType,
 };
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::health::corrupt_health;
-use super::recode;
 use crate::controller;
 use crate::controller::{List, sequence, token};
 use crate::defect::Defect;
@@ -39,11 +38,7 @@ pub(crate) async fn controller_list_volume_health(
     {
         request.max_entries = 0;
     }
-    let mut answer = controller::controller_list_volume_health(driver, &request).await;
-    if has(Defect::ControllerListVolumeHealthInvalidTokenAsInternal) {
-        recode(&mut answer, Code::Aborted, Code::Internal);
-    }
-    let mut response = answer?;
+    let mut response = controller::controller_list_volume_health(driver, &request).await?;
     corrupt_reply(driver, original, &mut response);
     Ok(response)
 }

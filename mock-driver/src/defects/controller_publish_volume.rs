@@ -6,9 +6,9 @@ use csi_proto::v1::{
 };
 use tonic::{Code, Status};
 
+use super::plain_capability;
 use super::side_effects::after_rejected_controller_publish;
 use super::volume::made_for;
-use super::{plain_capability, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -133,14 +133,6 @@ fn corrupt_reply(
 }
 
 fn recode_rejection(driver: &MockDriver, answer: &mut Result<ControllerPublishVolumeResponse, Status>) {
-    for (defect, from) in [
-        (Defect::ControllerPublishNotFoundAsInternal, Code::NotFound),
-        (Defect::ControllerPublishLimitAsInternal, Code::ResourceExhausted),
-    ] {
-        if driver.has(defect) {
-            recode(answer, from, Code::Internal);
-        }
-    }
     if let Err(status) = answer
         && status.code() == Code::FailedPrecondition
         && driver.has(Defect::ControllerPublishOtherNodeNotNamed)

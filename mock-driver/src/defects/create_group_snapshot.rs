@@ -4,7 +4,6 @@ use csi_proto::v1::{CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotR
 use tonic::{Code, Status};
 
 use super::group_snapshot::corrupt_group;
-use super::recode;
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::{MockDriver, now_ms};
@@ -26,14 +25,11 @@ pub(crate) async fn create_volume_group_snapshot(
     if let Some(known) = &known {
         repeat(driver, &mut request, known)?;
     }
-    let mut answer = group::create_volume_group_snapshot(driver, &request).await;
+    let answer = group::create_volume_group_snapshot(driver, &request).await;
     if answer.as_ref().is_err_and(|status| status.code() == Code::NotFound)
         && has(Defect::CreateGroupSnapshotLeaksMembers)
     {
         leave_members_behind(driver, original);
-    }
-    if has(Defect::CreateGroupSnapshotMissingSourceAsInternal) {
-        recode(&mut answer, Code::NotFound, Code::Internal);
     }
     let mut response = answer?;
     if let Some(group) = &mut response.group_snapshot {

@@ -1,11 +1,11 @@
 //! CreateSnapshot.
 
 use csi_proto::v1::{CreateSnapshotRequest, CreateSnapshotResponse, Snapshot, TopologyRequirement};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::side_effects::after_rejected_create_snapshot;
 use super::snapshot::corrupt_snapshot;
-use super::{recode, volume_not_found};
+use super::volume_not_found;
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::{MockDriver, now_ms};
@@ -48,16 +48,7 @@ pub(crate) async fn create_snapshot(
             request.source_volume_id = source.clone();
         }
     }
-    let mut answer = controller::create_snapshot(driver, &request).await;
-    for (defect, from) in [
-        (Defect::CreateSnapshotConflictAsInternal, Code::AlreadyExists),
-        (Defect::CreateSnapshotUnknownSourceAsInternal, Code::NotFound),
-        (Defect::CreateSnapshotUnknownTopologyAsInternal, Code::ResourceExhausted),
-    ] {
-        if has(defect) {
-            recode(&mut answer, from, Code::Internal);
-        }
-    }
+    let answer = controller::create_snapshot(driver, &request).await;
     if answer.is_err() {
         after_rejected_create_snapshot(driver, original);
     }

@@ -473,18 +473,6 @@ fn failed(
         }
         recode(answer, Code::InvalidArgument, Code::Internal);
     }
-    for (defect, from, to) in [
-        (Defect::CreateVolumeConflictAsInternal, Code::AlreadyExists, Code::Internal),
-        (Defect::CreateVolumeConflictAsInvalidArgument, Code::AlreadyExists, Code::InvalidArgument),
-        (Defect::CreateVolumeOutOfRangeAsInternal, Code::OutOfRange, Code::Internal),
-        (Defect::CreateVolumeOutOfRangeAsInvalidArgument, Code::OutOfRange, Code::InvalidArgument),
-        (Defect::CreateVolumeMissingSourceAsInternal, Code::NotFound, Code::Internal),
-        (Defect::CreateVolumeInfeasibleTopologyAsInternal, Code::ResourceExhausted, Code::Internal),
-    ] {
-        if driver.has(defect) {
-            recode(answer, from, to);
-        }
-    }
     if let Err(status) = answer
         && driver.has(Defect::MountFlagsInErrors)
     {

@@ -1,9 +1,9 @@
 //! DeleteVolume.
 
 use csi_proto::v1::{DeleteVolumeRequest, DeleteVolumeResponse, VolumeHealth, VolumeHealthErrorType};
-use tonic::{Code, Status};
+use tonic::Status;
 
-use super::{host, is_all_dots, recode};
+use super::{host, is_all_dots};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -52,12 +52,9 @@ pub(crate) async fn delete_volume(
         }
     }
     let place = driver.state().volumes.get(id).map(|volume| (volume.zone, volume.capacity_bytes));
-    let mut answer = controller::delete_volume(driver, &request).await;
+    let answer = controller::delete_volume(driver, &request).await;
     if let Some((zone, bytes)) = place.filter(|_| answer.is_ok() && has(Defect::DeleteVolumeKeepsStorage)) {
         driver.state().take_storage(zone, bytes);
-    }
-    if has(Defect::DeleteVolumeInUseAsInternal) {
-        recode(&mut answer, Code::FailedPrecondition, Code::Internal);
     }
     answer
 }

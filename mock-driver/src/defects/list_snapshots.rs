@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use csi_proto::v1::list_snapshots_response::Entry;
 use csi_proto::v1::{ListSnapshotsRequest, ListSnapshotsResponse};
-use tonic::{Code, Status};
+use tonic::Status;
 
+use super::is_plain;
 use super::side_effects::check_token;
 use super::snapshot::corrupt_snapshot;
-use super::{is_plain, recode};
 use crate::controller;
 use crate::controller::{List, sequence, token};
 use crate::defect::Defect;
@@ -48,11 +48,7 @@ pub(crate) async fn list_snapshots(
         &original.starting_token,
     )?;
     alter_request(driver, &mut request);
-    let mut answer = controller::list_snapshots(driver, &request).await;
-    if has(Defect::ListSnapshotsInvalidTokenAsInvalidArgument) {
-        recode(&mut answer, Code::Aborted, Code::InvalidArgument);
-    }
-    let mut response = answer?;
+    let mut response = controller::list_snapshots(driver, &request).await?;
     let filtered = !original.snapshot_id.is_empty() || !original.source_volume_id.is_empty();
     if has(Defect::ListSnapshotsUnknownFilterNotFound) && filtered && response.entries.is_empty() {
         return Err(Status::not_found("nothing matches"));

@@ -2,12 +2,12 @@
 
 use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::overlap::crash_if_creating;
 use super::side_effects::check_token;
 use super::volume::{corrupt_condition, corrupt_volume};
-use super::{host, is_plain, recode};
+use super::{host, is_plain};
 use crate::controller;
 use crate::controller::{List, sequence, token};
 use crate::defect::Defect;
@@ -40,11 +40,7 @@ pub(crate) async fn list_volumes(
     let behind_deleted = Defect::ListVolumesFailsBehindDeleted;
     check_token(driver, behind_deleted, List::Volumes, &driver.state().volumes, &original.starting_token)?;
     alter_request(driver, &mut request);
-    let mut answer = controller::list_volumes(driver, &request).await;
-    if driver.has(Defect::ListVolumesInvalidTokenAsInvalidArgument) {
-        recode(&mut answer, Code::Aborted, Code::InvalidArgument);
-    }
-    let mut response = answer?;
+    let mut response = controller::list_volumes(driver, &request).await?;
     response.entries.iter_mut().for_each(|entry| corrupt_entry(driver, entry));
     corrupt_reply(driver, original, &mut response);
     if driver.has(Defect::ListVolumesKeepsFewListings) && !response.next_token.is_empty() {

@@ -11,7 +11,6 @@ use csi_proto::v1::{
 use tokio_stream::StreamExt as _;
 use tonic::{Code, Status};
 
-use super::recode;
 use crate::call::Stream;
 use crate::defect::Defect;
 use crate::driver::{MockDriver, Shared};
@@ -36,13 +35,10 @@ pub(crate) async fn get_metadata_allocated(
     let mut request = original.clone();
     let GetMetadataAllocatedRequest { snapshot_id, starting_offset, max_results, .. } = &mut request;
     alter_request(driver, snapshot_id, starting_offset, max_results);
-    let mut answer = metadata::get_metadata_allocated(driver, &request).await;
+    let answer = metadata::get_metadata_allocated(driver, &request).await;
     let unknown = answer.as_ref().is_err_and(|status| status.code() == Code::NotFound);
     if driver.has(Defect::GetMetadataAllocatedUnknownOk) && unknown {
         return Ok(Vec::new());
-    }
-    if driver.has(Defect::GetMetadataOffsetAsInternal) {
-        recode(&mut answer, Code::OutOfRange, Code::Internal);
     }
     let mut messages = answer?;
     corrupt_reply(driver, original.starting_offset, &mut messages);
@@ -84,9 +80,6 @@ pub(crate) async fn get_metadata_delta(
             secrets: request.secrets,
         };
         answer = metadata::get_metadata_allocated(driver, &target).await;
-    }
-    if has(Defect::GetMetadataOffsetAsInternal) {
-        recode(&mut answer, Code::OutOfRange, Code::Internal);
     }
     let mut messages = answer?;
     corrupt_reply(driver, original.starting_offset, &mut messages);

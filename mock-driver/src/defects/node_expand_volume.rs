@@ -3,7 +3,7 @@
 use csi_proto::v1::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
 use tonic::{Code, Status};
 
-use super::{GIB, check_lengths, forgive, recode, volume_not_found};
+use super::{GIB, check_lengths, forgive, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
@@ -25,9 +25,6 @@ pub(crate) async fn node_expand_volume(
     let mut answer = node::node_expand_volume(driver, &request).await;
     if has(Defect::NodeExpandUnknownOk) && known.is_none() {
         forgive(&mut answer, Code::NotFound);
-    }
-    if has(Defect::NodeExpandOutOfRangeAsInternal) {
-        recode(&mut answer, Code::OutOfRange, Code::Internal);
     }
     let range = validate::range(original.capacity_range.as_ref());
     let (small, repeated) = match (&answer, range) {

@@ -12,7 +12,7 @@ use tonic::{Code, Status};
 
 use super::side_effects::{after_rejected_node_publish, after_rejected_node_unpublish};
 use super::volume::made_for;
-use super::{check_lengths, forgive, host, is_incomplete, plain_capability, recode, volume_not_found};
+use super::{check_lengths, forgive, host, is_incomplete, plain_capability, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
@@ -55,9 +55,6 @@ pub(crate) async fn node_publish_volume(
     }
     if has(Defect::NodePublishUnknownVolumeOk) {
         forgive(&mut answer, Code::NotFound);
-    }
-    if has(Defect::NodePublishConflictAsInternal) {
-        recode(&mut answer, Code::AlreadyExists, Code::Internal);
     }
     if answer.is_ok() {
         driver.forget_inherited(&original.target_path);
@@ -201,12 +198,9 @@ pub(crate) async fn node_unpublish_volume(
     let limits = [Defect::NodeUnpublishRefusesPathsOf128Bytes, Defect::NodeUnpublishRefusesLongPaths];
     check_lengths(driver, &[&request.target_path], limits)?;
     reject_unpublish(driver, request)?;
-    let mut answer = node::node_unpublish_volume(driver, request).await;
+    let answer = node::node_unpublish_volume(driver, request).await;
     if answer.is_err() {
         after_rejected_node_unpublish(driver, request);
-    }
-    if has(Defect::NodeUnpublishUnknownAsInternal) {
-        recode(&mut answer, Code::NotFound, Code::Internal);
     }
     answer
 }

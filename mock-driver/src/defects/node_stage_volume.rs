@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 
 use super::overlap::{Unstaging, end_unstaging};
 use super::side_effects::{after_rejected_node_stage, check_attached};
-use super::{check_lengths, forgive, host, is_incomplete, recode, volume_not_found};
+use super::{check_lengths, forgive, host, is_incomplete, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
@@ -60,9 +60,6 @@ pub(crate) async fn node_stage_volume(
     if has(Defect::NodeStageUnknownVolumeOk) {
         forgive(&mut answer, Code::NotFound);
     }
-    if has(Defect::NodeStageConflictAsInternal) {
-        recode(&mut answer, Code::AlreadyExists, Code::Internal);
-    }
     answer
 }
 
@@ -101,11 +98,8 @@ pub(crate) async fn node_unstage_volume(
     }
     check_attached(driver, request)?;
     let unstaging = Unstaging::watch(driver, request);
-    let mut answer = node::node_unstage_volume(driver, request).await;
+    let answer = node::node_unstage_volume(driver, request).await;
     unstaging.answered();
-    if has(Defect::NodeUnstageUnknownAsInternal) {
-        recode(&mut answer, Code::NotFound, Code::Internal);
-    }
     answer
 }
 

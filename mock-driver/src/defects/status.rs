@@ -22,12 +22,50 @@ pub(crate) fn print_secrets<R: Call>(driver: &MockDriver, request: &R) {
     }
 }
 
+/// The defects that answer an RPC with another code, which is the first one here, and the code that replaces it.
+const RECODED: &[(Defect, &str, Code, Code)] = {
+    use Code::*;
+    use Defect::*;
+    &[
+        (ControllerExpandInUseAsInternal, "ControllerExpandVolume", FailedPrecondition, Internal),
+        (ControllerExpandOutOfRangeAsInternal, "ControllerExpandVolume", OutOfRange, Internal),
+        (ControllerListVolumeHealthInvalidTokenAsInternal, "ControllerListVolumeHealth", Aborted, Internal),
+        (ControllerPublishLimitAsInternal, "ControllerPublishVolume", ResourceExhausted, Internal),
+        (ControllerPublishNotFoundAsInternal, "ControllerPublishVolume", NotFound, Internal),
+        (CreateGroupSnapshotMissingSourceAsInternal, "CreateVolumeGroupSnapshot", NotFound, Internal),
+        (CreateSnapshotConflictAsInternal, "CreateSnapshot", AlreadyExists, Internal),
+        (CreateSnapshotUnknownSourceAsInternal, "CreateSnapshot", NotFound, Internal),
+        (CreateSnapshotUnknownTopologyAsInternal, "CreateSnapshot", ResourceExhausted, Internal),
+        (CreateVolumeConflictAsInternal, "CreateVolume", AlreadyExists, Internal),
+        (CreateVolumeConflictAsInvalidArgument, "CreateVolume", AlreadyExists, InvalidArgument),
+        (CreateVolumeInfeasibleTopologyAsInternal, "CreateVolume", ResourceExhausted, Internal),
+        (CreateVolumeMissingSourceAsInternal, "CreateVolume", NotFound, Internal),
+        (CreateVolumeOutOfRangeAsInternal, "CreateVolume", OutOfRange, Internal),
+        (CreateVolumeOutOfRangeAsInvalidArgument, "CreateVolume", OutOfRange, InvalidArgument),
+        (DeleteVolumeInUseAsInternal, "DeleteVolume", FailedPrecondition, Internal),
+        (GetMetadataOffsetAsInternal, "GetMetadataAllocated", OutOfRange, Internal),
+        (GetMetadataOffsetAsInternal, "GetMetadataDelta", OutOfRange, Internal),
+        (ListSnapshotsInvalidTokenAsInvalidArgument, "ListSnapshots", Aborted, InvalidArgument),
+        (ListVolumesInvalidTokenAsInvalidArgument, "ListVolumes", Aborted, InvalidArgument),
+        (NodeExpandOutOfRangeAsInternal, "NodeExpandVolume", OutOfRange, Internal),
+        (NodePublishConflictAsInternal, "NodePublishVolume", AlreadyExists, Internal),
+        (NodeStageConflictAsInternal, "NodeStageVolume", AlreadyExists, Internal),
+        (NodeUnpublishUnknownAsInternal, "NodeUnpublishVolume", NotFound, Internal),
+        (NodeUnstageUnknownAsInternal, "NodeUnstageVolume", NotFound, Internal),
+    ]
+};
+
 /// Changes the reply to a rejected call.
 pub(crate) fn corrupt_rejection<R: Call, T: Default>(
     driver: &MockDriver,
     request: &R,
-    status: Status,
+    mut status: Status,
 ) -> Result<T, Status> {
+    for (defect, method, from, to) in RECODED {
+        if *method == R::METHOD && *from == status.code() && driver.has(*defect) {
+            status = Status::new(*to, status.message());
+        }
+    }
     match status.code() {
         Code::InvalidArgument if driver.has(Defect::InvalidArgumentAsOk) => Ok(T::default()),
         _ => Err(corrupt_status(driver, request, status)),
