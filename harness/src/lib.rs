@@ -18,7 +18,6 @@ pub mod text {
     pub mod pattern;
     pub mod shorten;
     pub mod size;
-    pub mod wire;
 }
 
 pub mod protocol {
@@ -48,7 +47,6 @@ pub mod resources {
     //! Resources that a run makes and uses: names, paths, mounts and volumes, and the file that lists those not yet undone.
     //! Nothing here calls the driver.
 
-    pub(crate) mod attach_slots;
     pub(crate) mod attachments;
     pub mod cleanup;
     pub mod contents;
@@ -92,7 +90,7 @@ pub mod lifecycle {
     //! configuration, and every call that makes something entered in the ledger, from which it is undone.
 
     mod cleanup;
-    mod controller;
+    pub(crate) mod controller;
     pub mod cx;
     mod device;
     mod driver_directory;
@@ -106,7 +104,6 @@ pub mod lifecycle {
     pub(crate) mod size;
     mod snapshot;
     mod undo;
-    pub mod volume_capability;
 }
 
 pub mod checks {
@@ -159,15 +156,15 @@ pub mod prelude {
     pub use crate::client::spent::Part;
     pub use crate::client::target::Ownership;
     pub use crate::config::{AccessType, Setting};
+    pub use crate::lifecycle::controller::Mode;
     pub use crate::lifecycle::cx::Cx;
     pub use crate::lifecycle::node::{Attached, NodeVolume, Published, Staged};
-    pub use crate::lifecycle::volume_capability::Mode;
     pub use crate::protocol::capability::Capability;
     pub use crate::resources::paths::PathKind;
     pub use crate::spec::need::*;
     pub use crate::spec::requirements::req;
     pub use crate::spec::verdict::{CheckResult, Damage, Stop, Violation};
+    pub use crate::text::encoding::{wire, wires};
     pub use crate::text::size::sized;
-    pub use crate::text::wire::{wire, wires};
     pub use crate::{check, ensure};
 }

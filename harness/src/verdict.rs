@@ -1,9 +1,9 @@
-//! The way of a violation from its check to the report. Each stage is a file of this folder; they run in this order:
+//! The way of a violation from its check to the report. The stages are in files of this folder, and run in this order:
 //!
 //! 1. [`precondition`]: a rejection counts only if the driver accepts the plain form of the call.
 //! 2. [`machine`]: what this machine does not permit is not the driver's fault.
 //! 3. [`profile`]: the broken requirement decides whether a violation fails the check or only warns.
-//! 4. [`known_failures`]: a check on the user's list has to fail.
+//! 4. [`profile::listed`]: a check on the user's list has to fail.
 //! 5. [`crash`]: a driver that died is blamed by the call that it died of.
 //! 6. [`alone`]: an error that was met while other checks ran counts only if it recurs when the check runs alone.
 //! 7. [`confirmation`]: a failure that may be due to time or chance is flaky unless it recurs.
@@ -32,7 +32,6 @@ pub(crate) mod confirmation;
 pub(crate) mod crash;
 pub(crate) mod dedup;
 pub(crate) mod harm;
-pub(crate) mod known_failures;
 mod machine;
 pub(crate) mod precondition;
 pub(crate) mod profile;
@@ -82,7 +81,7 @@ impl Judge {
             }
         }
         let entry = self.known.entry(&label);
-        let all = self.weigh(planned, evidence).into_iter().map(|one| known_failures::listed(one, entry));
+        let all = self.weigh(planned, evidence).into_iter().map(|one| profile::listed(one, entry));
         let all: Vec<Outcome> = all.collect();
         let violations = all.iter().filter_map(Outcome::violation);
         let own: Vec<&FaultKey> = violations.filter_map(|one| one.fault.as_deref()).collect();
@@ -93,7 +92,7 @@ impl Judge {
 
     /// The outcome of a violation that the runner found, by the profile and the list of known failures.
     pub(crate) fn outcome(&self, label: &str, finding: Finding) -> Outcome {
-        known_failures::listed(self.strictness.weigh(finding), self.known.entry(label))
+        profile::listed(self.strictness.weigh(finding), self.known.entry(label))
     }
 
     /// Puts a violation that the runner found before all other outcomes of a check.

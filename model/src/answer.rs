@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use csi_harness::protocol::effect::{self, Effect};
-use csi_harness::text::wire;
+use csi_harness::text::encoding;
 use csi_proto::{code_name, v1};
 use prost_types::Timestamp;
 use tonic::Code;
@@ -222,7 +222,7 @@ pub fn is_same_moment(one: Option<Moment>, other: Option<Moment>) -> bool {
 
 /// A moment as a date in UTC.
 pub(crate) fn moment_text(moment: Option<Moment>) -> String {
-    wire::moment(moment.map(|(seconds, nanos)| Timestamp { seconds, nanos }).as_ref())
+    encoding::moment(moment.map(|(seconds, nanos)| Timestamp { seconds, nanos }).as_ref())
 }
 
 /// The facts of a snapshot in an answer.

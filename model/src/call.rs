@@ -3,7 +3,7 @@
 use std::fmt;
 
 use csi_harness::config::AccessType;
-use csi_harness::lifecycle::volume_capability::Mode;
+use csi_harness::prelude::Mode;
 use csi_harness::text::size::sized;
 use serde::{Deserialize, Serialize};
 

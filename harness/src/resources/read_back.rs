@@ -16,7 +16,7 @@ use crate::config;
 use crate::resources::mounts::{self, Mount};
 use crate::resources::workload::is_published;
 use crate::spec::requirements::{Requirement, req};
-use crate::text::wire::wire;
+use crate::text::encoding::wire;
 
 /// Mismatches kept for one run; one that has more has enough to mend.
 const MISMATCHES_MAX: usize = 100;

@@ -1,11 +1,15 @@
-//! Volumes that an administrator made: one check at a time has some of them.
+//! Limits of volumes: one check at a time has some of those that an administrator made, and a node that reports a limit has
+//! no more of them than that.
 
 use std::sync::Arc;
 
 use csi_proto::lock::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 use crate::config::{AccessType, Config, StaticVolume};
+
+/// The number of volumes that most checks have attached at one time.
+const ATTACHED_BY_A_CHECK: usize = 2;
 
 /// Pre-provisioned volumes that no check is using.
 #[derive(Debug)]
@@ -56,5 +60,24 @@ pub(crate) struct Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.free.lock().push(self.volume.clone());
+    }
+}
+
+/// The room on the first node, which is found out at the first use.
+#[derive(Debug, Default)]
+pub(crate) struct AttachSlots(OnceCell<Option<Arc<Semaphore>>>);
+
+impl AttachSlots {
+    /// Waits until there is room for one more check, and keeps it as long as the permit lives; `None` where there is no limit.
+    /// `ask` finds out how many volumes the node takes.
+    pub(crate) async fn enter(
+        &self,
+        ask: impl Future<Output = Option<usize>>,
+    ) -> Option<OwnedSemaphorePermit> {
+        let checks = self.0.get_or_init(|| async {
+            let checks = |limit: usize| (limit / ATTACHED_BY_A_CHECK).clamp(1, Semaphore::MAX_PERMITS);
+            ask.await.map(|limit| Arc::new(Semaphore::new(checks(limit))))
+        });
+        checks.await.clone()?.acquire_owned().await.ok()
     }
 }

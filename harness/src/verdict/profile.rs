@@ -1,5 +1,7 @@
-//! Stage 3: the requirement that was broken, and the run's profile, decide whether a violation fails the check or only warns.
+//! Stages 3 and 4: the requirement that was broken, and the run's profile, decide whether a violation fails the check or only warns. A check on
+//! the user's list of known failures has to fail, and one that is listed as flaky may.
 
+use crate::checks::known::Entry;
 use crate::config::profile::{FlakyResult, Profile};
 use crate::results::outcome::{Finding, Flaky, Outcome};
 
@@ -29,6 +31,20 @@ impl Strictness {
         };
         let fails = fails_from.is_some_and(|from| from <= self.profile);
         Outcome::Flaky(Flaky { finding, fails_from, fails })
+    }
+}
+
+/// Stage 4: the outcome of a check with this entry in the list, if it has one.
+pub(super) fn listed(outcome: Outcome, entry: Option<&Entry>) -> Outcome {
+    let Some(entry) = entry else { return outcome };
+    let reason = entry.reason.clone();
+    match outcome {
+        // One list serves runs under every profile, so what only warns is known as well.
+        Outcome::Failed(finding) | Outcome::Warned(finding) | Outcome::Flaky(Flaky { finding, .. }) => {
+            Outcome::KnownFailure { finding, reason }
+        }
+        Outcome::Passed if !entry.is_flaky => Outcome::UnexpectedPass { reason },
+        other => other,
     }
 }
 

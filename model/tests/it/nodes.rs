@@ -1,7 +1,7 @@
 //! The model knows the rules and freedoms of the Node service, and of the contents that workloads find in volumes.
 
 use csi_harness::config::AccessType;
-use csi_harness::lifecycle::volume_capability::Mode;
+use csi_harness::prelude::Mode;
 use csi_harness::protocol::capability::Capability;
 use csi_model::answer::{Answer, Found, VolumeFacts, VolumeResponse};
 use csi_model::call::{CreateSpec, Size, Usage, VolumeCall};

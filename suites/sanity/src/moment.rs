@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
-use csi_harness::text::wire::moment;
+use csi_harness::text::encoding::moment;
 use prost_types::Timestamp;
 
 /// Returns whether two times mean one moment: a driver may store whole seconds, and report a more precise time at

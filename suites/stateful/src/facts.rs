@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::prelude::*;
-use csi_harness::text::wire;
+use csi_harness::text::encoding;
 use csi_proto::{Service, code_name};
 use v1::VolumeContentSource as Source;
 
@@ -313,5 +313,5 @@ fn response<T>(reply: Reply<T>) -> CheckResult<Option<T>> {
 
 /// A moment in whole seconds, since a driver may give fractions in its first answer only.
 fn moment(time: Option<&prost_types::Timestamp>) -> String {
-    wire::moment(time.map(|time| prost_types::Timestamp { nanos: 0, ..*time }).as_ref())
+    encoding::moment(time.map(|time| prost_types::Timestamp { nanos: 0, ..*time }).as_ref())
 }

@@ -242,7 +242,7 @@ mod tests {
     use std::time::Duration;
 
     use csi_harness::config::AccessType;
-    use csi_harness::lifecycle::volume_capability::Mode;
+    use csi_harness::prelude::Mode;
     use csi_harness::protocol::capability::Capability;
 
     use super::*;

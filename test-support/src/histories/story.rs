@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use csi_harness::config::AccessType;
-use csi_harness::lifecycle::volume_capability::Mode;
+use csi_harness::prelude::Mode;
 use csi_harness::protocol::capability::Capability;
 use csi_model::answer::{
     Answer, GroupFacts, GroupResponse, Response, SnapshotFacts, SnapshotResponse, SourceReported,

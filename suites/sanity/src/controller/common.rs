@@ -2,7 +2,7 @@
 
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
-use csi_harness::text::wire::moment;
+use csi_harness::text::encoding::moment;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::malformed::unknown_fs_type;
 use csi_ops::volume::TrackedVolume;

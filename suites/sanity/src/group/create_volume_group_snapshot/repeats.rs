@@ -1,7 +1,7 @@
 //! Repeats the name of an existing group snapshot.
 
 use csi_harness::prelude::*;
-use csi_harness::text::wire::moment;
+use csi_harness::text::encoding::moment;
 
 use crate::group::{member_ids, request_for, two_volumes};
 use crate::moment::{another_moment, same_moment};
