@@ -2,7 +2,6 @@
 
 mod create_volume;
 mod expand_volume;
-mod node_info;
 mod page;
 mod placement;
 mod publish_volume;
@@ -20,11 +19,10 @@ use crate::quirk::Quirk;
 
 pub(crate) use self::create_volume::{create_volume, new_id};
 pub(crate) use self::expand_volume::{controller_expand_volume, rounded};
-pub(crate) use self::node_info::controller_get_node_info;
 pub(crate) use self::page::{List, sequence, token};
 pub(crate) use self::placement::get_capacity;
 pub(crate) use self::publish_volume::{
-    check_context, controller_publish_volume, controller_unpublish_volume,
+    check_context, controller_get_node_info, controller_publish_volume, controller_unpublish_volume,
 };
 pub(crate) use self::snapshots::{
     check_unused, create_snapshot, creation_time, cut, delete_snapshot, get_snapshot, has_copies, is_ready,

@@ -1,4 +1,4 @@
-//! ControllerPublishVolume and ControllerUnpublishVolume.
+//! ControllerPublishVolume, ControllerUnpublishVolume and ControllerGetNodeInfo.
 
 use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
@@ -10,6 +10,7 @@ use crate::config::NodeConfig;
 use crate::defect::Defect;
 use crate::defects::HIDDEN_LIMIT;
 use crate::driver::MockDriver;
+use crate::node;
 use crate::quirk::Quirk;
 use crate::state::{Attachment, Map, State, Usage, Volume};
 use crate::validate::{self, invalid};
@@ -164,4 +165,17 @@ pub(crate) async fn controller_unpublish_volume(
     });
     unpublished.await?;
     Ok(v1::ControllerUnpublishVolumeResponse {})
+}
+
+pub(crate) async fn controller_get_node_info(
+    driver: &MockDriver,
+    request: &v1::ControllerGetNodeInfoRequest,
+) -> Result<v1::ControllerGetNodeInfoResponse, Status> {
+    let id = &request.node_id;
+    validate::required("node_id", id)?;
+    let node = driver.node(id).ok_or_else(|| Status::not_found(format!("node {id} does not exist")))?;
+    let v1::NodeGetInfoResponse { max_volumes_per_node, accessible_topology, .. } = node::info(driver, node);
+    let state = driver.state();
+    let published_volume_ids = state.attached_to(id).map(|volume| volume.id.clone()).collect();
+    Ok(v1::ControllerGetNodeInfoResponse { accessible_topology, max_volumes_per_node, published_volume_ids })
 }

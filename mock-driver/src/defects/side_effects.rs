@@ -1,4 +1,6 @@
-//! Side effects of rejected calls, and of calls in an unusual order.
+//! Side effects of rejected calls and of calls in an unusual order, and changes that are not saved as they should be.
+
+use std::time::Duration;
 
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
@@ -14,6 +16,11 @@ use crate::controller::{List, sequence};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::{Access, Attachment, Publication, Row, Table, Usage};
+
+/// The delay between the reply to a change and saving it.
+const LATE: Duration = Duration::from_secs(1);
+/// The time for which the state file is incomplete.
+const HALF_WRITTEN: Duration = Duration::from_millis(20);
 
 /// The RPCs whose object stays locked after a rejected call, by defect.
 const BUSY: &[(Defect, &str)] = &[
@@ -161,4 +168,26 @@ fn some_usage() -> Usage {
         volume_mount_group: String::new(),
     };
     Usage::new(access, Mode::SingleNodeReaderOnly)
+}
+
+pub(crate) fn has_saving_defect(driver: &MockDriver) -> bool {
+    driver.defects.iter().any(|defect| defect.changes_saving())
+}
+
+/// Saves a change in the way of the defect.
+pub(crate) async fn save_with_defect(driver: &MockDriver) -> Result<(), Status> {
+    if driver.has(Defect::SavesAfterAnswer) {
+        let shared = driver.shared();
+        tokio::spawn(async move {
+            tokio::time::sleep(LATE).await;
+            // The call was already answered, so an error cannot be reported.
+            _ = shared.save(&shared.state());
+        });
+    }
+    if driver.has(Defect::RestartTakesTruncatedForEmpty) {
+        driver.store.truncate().map_err(|error| Status::internal(error.to_string()))?;
+        tokio::time::sleep(HALF_WRITTEN).await;
+        driver.save(&driver.state())?;
+    }
+    Ok(())
 }
