@@ -12,7 +12,6 @@ pub mod layout;
 pub mod log;
 pub mod part;
 mod process;
-mod read_only;
 pub mod rules;
 mod timeline;
 
@@ -42,7 +41,6 @@ use log::Log;
 use process::{Event, Order};
 
 pub use files::read_all;
-pub use read_only::turn_read_only;
 
 /// The argument with which this program becomes a workload.
 const ARGUMENT: &str = "csi-sanity-workload";

@@ -1,14 +1,17 @@
 //! The health of a volume in use, as its driver reports it, beside what the workload meets.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_harness::resources::mounts;
 use csi_harness::resources::workload::play;
 use csi_ops::volume::TrackedVolume;
 use csi_proto::{Call as _, Rpc};
 use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_011};
-use csi_workload::turn_read_only;
+use rustix::mount::{MountFlags, mount_remount};
 use v1::volume_capability::AccessType as Access;
 
 use crate::beside::{Action, InUse, beside};
@@ -178,3 +181,18 @@ async fn begin(cx: &Cx) -> CheckResult<InUse> {
 }
 
 pub(crate) static CHECKS: &[&Check] = &[&TURNED_READ_ONLY];
+
+/// Makes the ext4 file system at a target path read-only in the way of the kernel after an error. All of its mounts have to be at or below
+/// the paths, which are those of one volume, so that nothing else can be hurt.
+fn turn_read_only(target: &Path, paths: &[&Path]) -> io::Result<()> {
+    let mount = mounts::alone_at(target, paths)?;
+    if mount.fs_type != FS_TYPE {
+        return Err(io::Error::other(format!("it is {}, and not {FS_TYPE}", mount.fs_type)));
+    }
+    let device = fs::canonicalize(&mount.source)?;
+    let name = device.file_name().ok_or_else(|| io::Error::other("it is on no device"))?;
+    let trigger = Path::new("/sys/fs/ext4").join(name).join("trigger_fs_error");
+    // With errors=continue, ext4 would only record the error and still accept writes.
+    mount_remount(target, MountFlags::empty(), c"errors=remount-ro")?;
+    fs::write(trigger, "csi-sanity")
+}
