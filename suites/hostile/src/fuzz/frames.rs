@@ -1,8 +1,6 @@
 //! Sends input below gRPC: bytes that are no HTTP/2, wrong frames, streams without end, and nothing for a long time.
 //! Meanwhile the driver has to answer others, and afterwards it must be as before.
 
-mod wire;
-
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -13,9 +11,6 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::process_stats::Vitals;
 use crate::rules::HOSTILE_TIME_001;
-use wire::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
-};
 
 /// The number of concurrent connections with an abuse; those that the driver does not close stay open for a while.
 const CONNECTIONS: usize = 16;
@@ -23,6 +18,20 @@ const CONNECTIONS: usize = 16;
 const CONNECTION_LIMIT: Duration = Duration::from_millis(300);
 /// Limits the time in which others must get an answer meanwhile.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
+
+// Frames of HTTP/2 (RFC 9113) and headers without compression (RFC 7541) are encoded by hand, so that they can be wrong.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
 
 /// Bytes that no correct client sends.
 #[derive(Clone, Copy, Debug)]
@@ -106,10 +115,8 @@ pub(super) const ABUSES: &[Abuse] = &[
         name: "endless-headers",
         title: "headers that go on and on",
         bytes: |_| {
-            let mut bytes = frame(HEADERS, 0, 1, &wire::header("a", "b"));
-            bytes.extend(
-                frame(wire::CONTINUATION, 0, 1, &wire::header("x", &"y".repeat(100)).repeat(100)).repeat(100),
-            );
+            let mut bytes = frame(HEADERS, 0, 1, &header("a", "b"));
+            bytes.extend(frame(CONTINUATION, 0, 1, &header("x", &"y".repeat(100)).repeat(100)).repeat(100));
             opened(&bytes)
         },
     },
@@ -117,14 +124,14 @@ pub(super) const ABUSES: &[Abuse] = &[
         name: "large-metadata",
         title: "metadata of 64 KiB",
         bytes: |_| {
-            let mut headers = wire::request("/csi.v1.Identity/Probe", "application/grpc");
-            headers.extend(wire::header("x-large", &"y".repeat(100)).repeat(600));
+            let mut headers = request("/csi.v1.Identity/Probe", "application/grpc");
+            headers.extend(header("x-large", &"y".repeat(100)).repeat(600));
             // A frame contains at most 16 KiB.
             let (first, rest) = headers.split_at(headers.len().min(16_000));
             let mut bytes = frame(HEADERS, END_STREAM, 1, first);
             for (at, part) in rest.chunks(16_000).enumerate() {
                 let last = (at + 1) * 16_000 >= rest.len();
-                bytes.extend(frame(wire::CONTINUATION, if last { END_HEADERS } else { 0 }, 1, part));
+                bytes.extend(frame(CONTINUATION, if last { END_HEADERS } else { 0 }, 1, part));
             }
             opened(&bytes)
         },
@@ -188,7 +195,7 @@ fn opened(bytes: &[u8]) -> Vec<u8> {
 
 /// Returns the headers of the call with this number, which starts at 0.
 fn call(number: u32, content_type: &str) -> Vec<u8> {
-    frame(HEADERS, END_HEADERS, stream(number), &wire::request("/csi.v1.Identity/Probe", content_type))
+    frame(HEADERS, END_HEADERS, stream(number), &request("/csi.v1.Identity/Probe", content_type))
 }
 
 /// Streams of clients have odd numbers.
@@ -271,4 +278,28 @@ async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Connection>> {
         Endpoint::Unix(path) => Box::new(UnixStream::connect(path).await?),
         Endpoint::Tcp { host, port } => Box::new(TcpStream::connect((host.as_str(), *port)).await?),
     })
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+fn request(path: &str, content_type: &str) -> Vec<u8> {
+    [
+        header(":method", "POST"),
+        header(":scheme", "http"),
+        header(":path", path),
+        header(":authority", "localhost"),
+        header("content-type", content_type),
+        header("te", "trailers"),
+    ]
+    .concat()
+}
+
+/// Encodes a header as a literal without indexing and Huffman code. Names and values have to be shorter than 127
+/// bytes.
+fn header(name: &str, value: &str) -> Vec<u8> {
+    debug_assert!(name.len() < 127 && value.len() < 127);
+    [&[0, name.len() as u8], name.as_bytes(), &[value.len() as u8], value.as_bytes()].concat()
 }
