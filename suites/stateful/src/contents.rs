@@ -10,7 +10,6 @@ mod copies;
 mod ended;
 mod places;
 mod script;
-mod sizes;
 mod undisturbed;
 
 use std::sync::Arc;
@@ -65,7 +64,7 @@ pub async fn used_again(cx: &Cx) -> CheckResult {
 /// # Errors
 /// As for [`copies()`].
 pub async fn sizes(cx: &Cx) -> CheckResult {
-    play(cx, sizes::all).await
+    play(cx, places::sizes).await
 }
 
 /// Looks at volumes in use while the driver is killed, before anything is repeated and afterwards. Copies that were

@@ -1,7 +1,7 @@
-//! Volumes on a node: beside each other, and staged and published again.
+//! Volumes on a node: beside each other, staged and published again, and of sizes that drivers round.
 
 use csi_harness::prelude::*;
-use csi_model::call::{Usage, VolumeCall};
+use csi_model::call::{Size, Usage, VolumeCall};
 use csi_model::names::Target;
 
 use super::script::{SECOND, Script, ScriptContext, TARGET, s, v};
@@ -140,4 +140,31 @@ fn several_targets<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
     let one = both.unpublished(volume, TARGET).reads_at(volume, SECOND).writes_at(volume, SECOND);
     let again = one.call(at(TARGET)).reads(volume).unpublished(volume, SECOND).reads(volume).writes(volume);
     again.call(at(SECOND)).reads_at(volume, SECOND)
+}
+
+/// Sizes that drivers round, and what is there of them.
+pub(super) fn sizes(context: &ScriptContext<'_>) -> Vec<Vec<PlannedStep>> {
+    let (bytes, larger) = (context.profile.size_bytes, context.profile.larger_bytes);
+    let uneven = bytes.saturating_add(1);
+    let exactly = |bytes| Size { required_bytes: bytes, limit_bytes: bytes };
+    let mut sizes = vec![
+        Size::at_least(uneven),
+        exactly(bytes),
+        exactly(uneven),
+        Size { required_bytes: uneven, limit_bytes: larger },
+        Size { required_bytes: 0, limit_bytes: larger },
+    ];
+    if context.usage.access == AccessType::Block {
+        // A file system needs some room of its own, and how much only the driver knows.
+        sizes.push(Size::at_least(1));
+    }
+    sizes.into_iter().map(|size| of_size(context, size, larger).done()).collect()
+}
+
+/// Made, filled to the end, grown by a number that is a multiple of nothing, and filled again.
+fn of_size<'a>(context: &'a ScriptContext<'a>, size: Size, larger: i64) -> Script<'a> {
+    let made =
+        context.script().volume_of(v(0), size).used(v(0)).reads(v(0)).writes(v(0)).reads(v(0)).unused(v(0));
+    let grown = made.looked_at(v(0)).expanded(v(0), larger.saturating_add(1));
+    grown.used(v(0)).reads(v(0)).writes(v(0)).unused(v(0)).looked_at(v(0))
 }
