@@ -7,7 +7,7 @@ use csi_harness::prelude::*;
 use csi_proto::Service;
 
 use crate::judge::{LOAD_001, LOAD_002};
-use crate::results::Results;
+use crate::report::Results;
 use crate::run::run;
 use crate::workload::{Changes, Workload};
 

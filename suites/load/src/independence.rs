@@ -14,7 +14,7 @@ use csi_proto::Service;
 
 use crate::cycle::{Caller, Held};
 use crate::judge::LOAD_007;
-use crate::load::Load;
+use crate::run::Load;
 use crate::threshold::Time;
 
 /// The time after which no further volume is looked at.

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
 use csi_harness::resources::usage::Resource;
+use csi_proto::lock::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::judge::LOAD_006;
 use crate::recorder::milliseconds;
-use crate::recorder::{Series, Slice, StageRecord};
+use crate::recorder::{Recorder, Series, Slice, StageRecord};
 use crate::scaling::{Cost, Knee, WORTH_A_WORD};
 use crate::threshold::Time;
 
@@ -26,6 +28,26 @@ const SLOWER: u32 = 4;
 /// Parts of a stage with calls, and calls in each of them, that this needs.
 const PARTS_MIN: usize = 8;
 const CALLS_MIN: u64 = 4;
+
+/// The measurements of a load, while it runs and afterwards.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    pub(crate) recorder: Arc<Recorder>,
+    /// The parts of the report beside the measurements of calls.
+    pub(crate) findings: Arc<Mutex<Report>>,
+}
+
+impl Results {
+    /// The report, also of a load that was stopped.
+    pub fn report(&self, workload: &str) -> Report {
+        Report {
+            version: VERSION,
+            workload: workload.to_owned(),
+            stages: self.recorder.stages().iter().map(stage_entry).collect(),
+            ..self.findings.lock().clone()
+        }
+    }
+}
 
 /// Everything that was measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -10,9 +10,9 @@ use csi_proto::lock::Mutex;
 
 use crate::cycle::{Caller, Cycle};
 use crate::judge::LOAD_003;
-use crate::load::Load;
 use crate::recorder::Recorder;
 use crate::report::{GrowthEntry, Report};
+use crate::run::Load;
 
 /// Looks at the driver in a stage of constant load.
 const LOOKS: u32 = 40;

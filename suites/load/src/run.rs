@@ -17,10 +17,9 @@ use tokio::sync::watch;
 use crate::cycle::{Caller, Cycle};
 use crate::fleet::Fleet;
 use crate::judge::{Judge, LOAD_005, RULES};
-use crate::load::Load;
-use crate::report::{Report, ShardEntry, ThresholdEntry};
+use crate::recorder::Recorder;
+use crate::report::{Report, Results, ShardEntry, ThresholdEntry};
 use crate::resources::Sampler;
-use crate::results::Results;
 use crate::scaling::Cost;
 use crate::threshold::Time;
 use crate::workers::at_once;
@@ -35,6 +34,30 @@ const MEETING_MAX: Duration = Duration::from_secs(600);
 const MEETING_PAUSE: Duration = Duration::from_millis(50);
 /// Time after which life cycles of a burst that have not begun are left out.
 const BURST_MAX: Duration = Duration::from_secs(600);
+
+/// The state of a load, which its callers share.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(crate) cx: Cx,
+    pub(crate) workload: Workload,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) judge: Judge,
+    pub(crate) fleet: Fleet,
+    /// True while the driver is restarted.
+    pub(crate) is_down: watch::Sender<bool>,
+    /// Marks the writes of this load, so that those of others are not taken for them.
+    pub(crate) run: u64,
+    /// The moment after which nothing more is begun, if the load is one check among others and not the purpose of the run. Such a load is
+    /// too short for trends, and a driver with too little storage for it is not blamed.
+    pub(crate) ends: Option<Instant>,
+}
+
+impl Load {
+    /// Returns true if nothing more is begun.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ends.is_some_and(|ends| Instant::now() >= ends)
+    }
+}
 
 /// The suite with the check of this workload. Its measurements go to `results`.
 pub fn suite(workload: &Workload, results: &Results) -> Suite {

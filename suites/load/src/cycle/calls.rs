@@ -18,7 +18,7 @@ use csi_proto::{Call as _, Rpc};
 
 use super::{Caller, Cycle, Held};
 use crate::judge::LOAD_001;
-use crate::load::Load;
+use crate::run::Load;
 
 /// The least number of times that a rejected call is tried before it is given up.
 const TRIES_MIN: u32 = 4;

@@ -13,8 +13,8 @@ use futures_util::future::join_all;
 
 use crate::cycle::{Caller, Cycle, Held};
 use crate::judge::LOAD_004;
-use crate::load::Load;
 use crate::recorder::{Recorder, milliseconds};
+use crate::run::Load;
 use crate::scaling::Cost;
 use crate::workload::Workload;
 
