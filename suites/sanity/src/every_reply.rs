@@ -8,7 +8,6 @@ pub(crate) mod fields;
 pub(crate) mod health;
 pub(crate) mod not_advertised;
 pub(crate) mod secrets;
-pub(crate) mod sizes;
 pub(crate) mod status;
 
 use csi_harness::client::response_rules::ResponseBreach;
@@ -132,7 +131,7 @@ fn of_a_long_name(breach: &ResponseBreach) -> String {
 }
 
 pub(crate) const CHECKS: &[&[&Check]] =
-    &[sizes::CHECKS, fields::CHECKS, status::CHECKS, secrets::CHECKS, health::CHECKS, not_advertised::CHECKS];
+    &[fields::CHECKS, status::CHECKS, secrets::CHECKS, health::CHECKS, not_advertised::CHECKS];
 
 #[cfg(test)]
 mod tests {

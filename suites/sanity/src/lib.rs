@@ -5,7 +5,6 @@
 
 mod controller;
 mod every_reply;
-mod gated;
 mod group;
 mod identity;
 mod inspect;

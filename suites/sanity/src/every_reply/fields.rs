@@ -1,9 +1,41 @@
-//! Checks the REQUIRED fields of replies.
+//! Checks the sizes of the fields of replies, and that those exist that are REQUIRED.
 
 use csi_harness::prelude::*;
 use csi_proto::Call as _;
 
 use super::{ask_around, heard, report};
+
+check! {
+    /// Orchestrators store replies in fields of that size.
+    STRINGS {
+        id: "every-reply/sizes/strings",
+        title: "no string of any reply has more than 128 bytes",
+        spec: [req::GEN_SIZE_001],
+        refuted_by: ["get-plugin-info-version-too-long", "create-volume-id-too-long"],
+        runs: Finally,
+    }
+    async |cx| {
+        let asked = ask_around(cx).await;
+        let breaches = cx.target().breaches(&req::GEN_SIZE_001);
+        report(asked, &req::GEN_SIZE_001, &breaches, "the string is too long", "at most 128 bytes (256 for the id of a node)")
+    }
+}
+
+check! {
+    /// Maps are stored as well, and sent back with every call.
+    MAPS {
+        id: "every-reply/sizes/maps",
+        title: "no string map of any reply has more than 4 KiB",
+        spec: [req::GEN_SIZE_002],
+        refuted_by: ["get-plugin-info-manifest-too-large", "create-volume-context-too-large"],
+        runs: Finally,
+    }
+    async |cx| {
+        let asked = ask_around(cx).await;
+        let breaches = cx.target().breaches(&req::GEN_SIZE_002);
+        report(asked, &req::GEN_SIZE_002, &breaches, "the map is too large", "at most 4096 bytes of keys and values")
+    }
+}
 
 check! {
     /// An orchestrator fails without them, and rarely says why.
@@ -56,4 +88,4 @@ async fn ask_what_is_confirmed(cx: &Cx) -> CheckResult {
     heard(cx.call(request).await)
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&FILLED, &LISTS];
+pub(crate) static CHECKS: &[&Check] = &[&STRINGS, &MAPS, &FILLED, &LISTS];

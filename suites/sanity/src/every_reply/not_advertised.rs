@@ -4,8 +4,6 @@ use csi_harness::prelude::*;
 use csi_harness::protocol::effect;
 use csi_harness::protocol::rpc::{FACTS, Facts, PROMISES};
 
-use crate::gated::refusal;
-
 check! {
     /// An orchestrator that calls it nevertheless has to learn that repeating the call is useless.
     UNIMPLEMENTED {
@@ -25,7 +23,7 @@ check! {
             FACTS.iter().filter(is_known).filter(|facts| cx.target().serves(facts.rpc.service));
         for facts in served.filter(advertised_nowhere) {
             // OK is no violation, and the driver may notice a malformed request or an unknown object first.
-            if let Some(refused) = refusal(cx, facts).await?
+            if let Err(refused) = cx.call_bytes(facts.rpc, Vec::new()).await.any_answer()?
                 && effect::says_nothing(refused.code)
             {
                 wrong.push(format!("{} answers {refused}", facts.rpc));

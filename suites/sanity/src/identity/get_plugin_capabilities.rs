@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
+use csi_harness::protocol::rpc;
 use csi_proto::Service;
 use v1::plugin_capability::Type;
-
-use crate::gated::promised_are_there;
 
 /// The number of calls.
 const ASKED: usize = 6;
@@ -14,6 +13,25 @@ const ASKED: usize = 6;
 async fn capabilities(cx: &Cx) -> CheckResult<Vec<v1::PluginCapability>> {
     let reply = cx.call(v1::GetPluginCapabilitiesRequest {}).await;
     Ok(reply.must("say what the plugin offers")?.capabilities)
+}
+
+/// Checks that every promised RPC of a service exists: an empty request is invalid, but not unimplemented.
+async fn promised_are_there(cx: &Cx, service: Service) -> CheckResult {
+    let mut missing = Vec::new();
+    for facts in rpc::promised(service).filter(|facts| cx.target().offers(facts.rpc)) {
+        if let Err(refused) = cx.call_bytes(facts.rpc, Vec::new()).await.any_answer()?
+            && refused.code == Code::Unimplemented
+        {
+            missing.push(format!("{} answers {refused}", facts.rpc));
+        }
+    }
+    ensure!(
+        missing.is_empty(),
+        "a capability is advertised, but its RPC is not implemented";
+        expected: "any answer but UNIMPLEMENTED",
+        actual: missing.join("; ")
+    );
+    Ok(())
 }
 
 fn listed(capabilities: &BTreeSet<String>) -> String {
