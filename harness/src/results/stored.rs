@@ -1,10 +1,10 @@
 //! Failing cases as files, which a run leaves for later ones.
 
-use std::error::Error;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::config::{ConfigError, read_yaml};
@@ -129,10 +129,7 @@ pub fn files(folder: &Path, extension: &str, files_max: usize) -> Result<Vec<Pat
 }
 
 /// Writes a file in one step, so that a reader never sees half of it. Directories above it are made.
-///
-/// # Errors
-/// It cannot be written.
-pub fn write(path: &Path, text: &str) -> Result<(), CaseError> {
+fn write(path: &Path, text: &str) -> Result<(), CaseError> {
     replace(path, text).map_err(|source| CaseError::Write { path: path.to_owned(), source })
 }
 
@@ -146,13 +143,28 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&unfinished, path)
 }
 
-/// The message of a violation as the title of a file, in one line.
-pub fn title(message: &str) -> String {
-    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+/// The text of a file: a title and what the file is for as comments, and the case.
+///
+/// # Errors
+/// The case cannot be put into words.
+pub fn text<T: Serialize>(case: &T, message: &str, usage: &str) -> Result<String, CaseError> {
+    Ok(format!("# {}\n# {usage}\n{}", message.replace(char::is_control, " "), serde_saphyr::to_string(case)?))
+}
+
+/// Writes the text of a case into a folder, and returns the path of the file. In its name, every character that may have a meaning
+/// elsewhere is replaced.
+///
+/// # Errors
+/// It cannot be written.
+pub fn store(folder: &Path, name: &str, text: &str) -> Result<PathBuf, CaseError> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
+    let path = folder.join(format!("{}.yaml", name.chars().map(plain).collect::<String>()));
+    write(&path, text)?;
+    Ok(path)
 }
 
 /// Says how to run a case again, or why it is not stored.
-pub fn message<E: Error + 'static>(stored: Result<PathBuf, E>) -> String {
+pub fn message(stored: Result<PathBuf, CaseError>) -> String {
     match stored {
         Ok(path) => format!("stored; to run it again: csi-sanity replay {}", path.display()),
         Err(error) => format!("not stored: {}", error_chain(&error)),

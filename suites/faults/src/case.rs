@@ -88,28 +88,13 @@ impl Case {
         Check::access_of(&self.check)
     }
 
-    /// Writes the case into a folder, and says where it is, or why it is not there.
+    /// Writes the case into a folder, and says where it is, or why it is not there. The name of the file says what is in it:
+    /// `faults-crash-points-create-volume-call-4-killed-GEN-ERR-001.yaml`.
     pub(crate) fn store_in(&self, folder: &Path) -> String {
-        stored::message(self.store(folder))
-    }
-
-    fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
-        let title = stored::title(&self.message);
-        let yaml = serde_saphyr::to_string(self)?;
-        let path = folder.join(self.file_name());
-        stored::write(
-            &path,
-            &format!("# {title}\n# csi-sanity replay FILE breaks the same of any driver.\n{yaml}"),
-        )?;
-        Ok(path)
-    }
-
-    /// A name that says what is in the file: `faults-crash-points-create-volume-call-4-killed-GEN-ERR-001.yaml`.
-    fn file_name(&self) -> String {
         let access = self.check.strip_prefix(self.check_id()).unwrap_or_default();
-        let text = format!("faults-{}{access}-{}", self.fault, self.requirement);
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
-        format!("{}.yaml", text.chars().map(plain).collect::<String>())
+        let name = format!("faults-{}{access}-{}", self.fault, self.requirement);
+        let text = stored::text(self, &self.message, "csi-sanity replay FILE breaks the same of any driver.");
+        stored::message(text.and_then(|text| stored::store(folder, &name, &text)))
     }
 }
 

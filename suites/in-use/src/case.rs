@@ -1,7 +1,7 @@
 //! A failing check of a volume in use as a file: its inputs, which `csi-sanity replay` plays once more with the workload, and the violation, to
 //! be read.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use csi_harness::client::record::CallRecord;
 use csi_harness::client::target::Target;
@@ -98,17 +98,9 @@ impl Case {
 
     /// Writes the case into a folder, and says where it is, or why it is not there.
     pub fn store_in(&self, folder: &Path) -> String {
-        stored::message(self.store(folder))
-    }
-
-    fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
-        let title = stored::title(&self.message);
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
         let name = format!("{}-{}", self.check, self.requirement);
-        let path = folder.join(format!("{}.yaml", name.chars().map(plain).collect::<String>()));
-        let yaml = serde_saphyr::to_string(self)?;
         let usage = "csi-sanity replay FILE plays the check with its workload, on any driver.";
-        stored::write(&path, &format!("# {title}\n# {usage}\n{yaml}"))?;
-        Ok(path)
+        let text = stored::text(self, &self.message, usage);
+        stored::message(text.and_then(|text| stored::store(folder, &name, &text)))
     }
 }

@@ -195,15 +195,14 @@ impl Case {
         Ok(())
     }
 
-    /// Writes the case into a folder, which is made if it is missing, and returns its path. A case that is found again
-    /// replaces the earlier file.
+    /// Writes the case into a folder, which is made if it is missing, and returns its path. The name says what is in the file:
+    /// `property-volumes-CTRL-CREATEVOL-002-0000000000000007.yaml`. A case that is found again replaces the earlier file.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
-        let path = folder.join(self.file_name());
-        stored::write(&path, &self.to_yaml()?)?;
-        Ok(path)
+        let name = format!("{}-{}-{:016x}", self.check, self.breach.requirement, self.seed);
+        stored::store(folder, &name, &self.to_yaml()?)
     }
 
     /// Returns true if several workers made the calls.
@@ -226,16 +225,7 @@ impl Case {
     /// # Errors
     /// The case cannot be put into words.
     pub fn to_yaml(&self) -> Result<String, CaseError> {
-        let message = self.breach.message.replace(char::is_control, " ");
-        let title = format!("# {message}\n# csi-sanity replay FILE runs it on any driver.\n");
-        Ok(title + &serde_saphyr::to_string(self).map_err(CaseError::Serialize)?)
-    }
-
-    /// A name that says what is in the file: `property-volumes-CTRL-CREATEVOL-002-0000000000000007.yaml`.
-    fn file_name(&self) -> String {
-        let text = format!("{}-{}-{:016x}", self.check, self.breach.requirement, self.seed);
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
-        format!("{}.yaml", text.chars().map(plain).collect::<String>())
+        stored::text(self, &self.breach.message, "csi-sanity replay FILE runs it on any driver.")
     }
 
     /// The calls with the answers of the driver on which the case was found.

@@ -151,25 +151,17 @@ impl Case {
     }
 
     fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
-        let text = self.to_yaml()?;
-        let title = stored::title(&self.message);
-        let path = folder.join(self.file_name(&text));
-        let what = match self.other_suspects.len() {
+        let what = if self.other_suspects.is_empty() { self.rpc.as_str() } else { "suspects" };
+        // Each input has a name of its own.
+        let name = format!("fuzz-{what}-{}-{:016x}", self.requirement, fnv1a(self.to_yaml()?.bytes()));
+        let usage = match self.other_suspects.len() {
             0 => "csi-sanity replay FILE sends it to any driver.".to_owned(),
             others => format!(
                 "One of these {} requests is at fault. csi-sanity replay FILE sends each alone, and then all at the same time.",
                 others + 1
             ),
         };
-        let text = format!("# {title}\n# {what}\n{text}");
-        stored::write(&path, &text)?;
-        Ok(path)
-    }
-
-    /// Returns a file name that describes the case and is different for each input.
-    fn file_name(&self, text: &str) -> String {
-        let what = if self.other_suspects.is_empty() { self.rpc.as_str() } else { "suspects" };
-        format!("fuzz-{what}-{}-{:016x}.yaml", self.requirement, fnv1a(text.bytes()))
+        stored::store(folder, &name, &stored::text(self, &self.message, &usage)?)
     }
 }
 
