@@ -137,15 +137,11 @@ impl HostpathDriver {
     }
 
     /// Runs a handler on a thread that may block, after the driver is ready.
-    async fn call<Q>(
+    async fn call<Q: UnaryCall>(
         &self,
         request: Request<Q>,
         handler: fn(&Driver, &Q) -> Result<Q::Response, DriverError>,
-    ) -> Result<Response<Q::Response>, Status>
-    where
-        Q: UnaryCall + Send,
-        Q::Response: Send,
-    {
+    ) -> Result<Response<Q::Response>, Status> {
         let start = Instant::now();
         let result = self.wait_and_run(request, handler).await;
         let code = result.as_ref().map_or_else(Status::code, |_| Code::Ok);
@@ -153,15 +149,11 @@ impl HostpathDriver {
         result.map(Response::new)
     }
 
-    async fn wait_and_run<Q, R>(
+    async fn wait_and_run<Q: Call, R: Send + 'static>(
         &self,
         request: Request<Q>,
         handler: fn(&Driver, &Q) -> Result<R, DriverError>,
-    ) -> Result<R, Status>
-    where
-        Q: Call + Send,
-        R: Send + 'static,
-    {
+    ) -> Result<R, Status> {
         let ready = *self.shared.ready.borrow();
         if !ready && tokio::time::timeout(START_LIMIT, self.ready()).await != Ok(true) {
             return Err(Status::unavailable("the driver has not started yet"));

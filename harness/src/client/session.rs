@@ -215,30 +215,18 @@ impl Session {
     }
 
     /// A call, recorded when it is sent. Secrets configured for the RPC are filled in unless the request has some.
-    pub fn call<Q>(&self, mut request: Q) -> PendingCall<'_, Q::Response>
-    where
-        Q: UnaryCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
+    pub fn call<Q: UnaryCall>(&self, mut request: Q) -> PendingCall<'_, Q::Response> {
         self.fill_secrets(&mut request);
         self.call_as_it_is(request)
     }
 
     /// A call with a request as it is, so also without secrets.
-    pub fn call_as_it_is<Q>(&self, request: Q) -> PendingCall<'_, Q::Response>
-    where
-        Q: UnaryCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
+    pub fn call_as_it_is<Q: UnaryCall>(&self, request: Q) -> PendingCall<'_, Q::Response> {
         self.call_at(Q::RPC.service, request)
     }
 
     /// A call with a request as it is to the endpoint that has another service: Identity is on every endpoint.
-    pub fn call_at<Q>(&self, service: Service, request: Q) -> PendingCall<'_, Q::Response>
-    where
-        Q: UnaryCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
+    pub fn call_at<Q: UnaryCall>(&self, service: Service, request: Q) -> PendingCall<'_, Q::Response> {
         let reading = Reading::One(call::form::<Q::Response>);
         self.pending(service, Q::RPC, request.encode_to_vec(), reading, |received| {
             Answer::Ok(call::message(received))
@@ -246,11 +234,7 @@ impl Session {
     }
 
     /// A call that is answered by a stream, all of which is read. One that is longer than any that can be judged gives no answer.
-    pub fn stream<Q>(&self, mut request: Q) -> PendingCall<'_, Vec<Q::Response>>
-    where
-        Q: StreamingCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
+    pub fn stream<Q: StreamingCall>(&self, mut request: Q) -> PendingCall<'_, Vec<Q::Response>> {
         self.fill_secrets(&mut request);
         let reading = Reading::Stream(call::form::<Q::Response>, STREAM_MESSAGES_MAX);
         self.pending(Q::RPC.service, Q::RPC, request.encode_to_vec(), reading, |received| {
@@ -263,15 +247,11 @@ impl Session {
 
     /// Makes a call that is answered by a stream, and reads at most this many messages. The stream is then cut off, as
     /// by a caller that goes away.
-    pub fn stream_up_to<Q>(
+    pub fn stream_up_to<Q: StreamingCall>(
         &self,
         mut request: Q,
         messages_max: usize,
-    ) -> PendingCall<'_, Streamed<Q::Response>>
-    where
-        Q: StreamingCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
+    ) -> PendingCall<'_, Streamed<Q::Response>> {
         self.fill_secrets(&mut request);
         let reading = Reading::Stream(call::form::<Q::Response>, messages_max);
         self.pending(Q::RPC.service, Q::RPC, request.encode_to_vec(), reading, |received| {

@@ -349,22 +349,18 @@ impl Cx {
     }
 
     /// A call that makes a resource, which is undone after the check.
-    pub(super) fn make<Q>(&self, resource: Resource, request: Q) -> PendingCall<'_, Q::Response>
-    where
-        Q: UnaryCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
+    pub(super) fn make<Q: UnaryCall>(&self, resource: Resource, request: Q) -> PendingCall<'_, Q::Response> {
         PendingCall::new(self, Q::RPC, move || {
             self.making(resource.clone(), self.call(request.clone()).once())
         })
     }
 
     /// A call that undoes a resource.
-    pub(super) fn unmake<Q>(&self, resource: Resource, request: Q) -> PendingCall<'_, Q::Response>
-    where
-        Q: UnaryCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
+    pub(super) fn unmake<Q: UnaryCall>(
+        &self,
+        resource: Resource,
+        request: Q,
+    ) -> PendingCall<'_, Q::Response> {
         PendingCall::new(self, Q::RPC, move || {
             self.undoing(resource.clone(), self.call(request.clone()).once())
         })

@@ -339,16 +339,12 @@ impl Cx {
     }
 
     /// A call that takes a volume from a place on this node.
-    fn taking_away<Q>(
+    fn taking_away<Q: UnaryCall>(
         &self,
         resource: Resource,
         volume_id: String,
         request: Q,
-    ) -> PendingCall<'_, Q::Response>
-    where
-        Q: UnaryCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
+    ) -> PendingCall<'_, Q::Response> {
         PendingCall::new(self, Q::RPC, move || {
             let (resource, request, volume_id) = (resource.clone(), request.clone(), volume_id.clone());
             async move {

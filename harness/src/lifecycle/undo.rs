@@ -162,21 +162,13 @@ enum Undone {
 ///
 /// # Errors
 /// Fails as [`undone_by`] does.
-async fn insist<Q>(session: &Session, request: Q, exists: Exists) -> Result<(), Stays>
-where
-    Q: UnaryCall + Send + Sync,
-    Q::Response: Send + Sync,
-{
+async fn insist<Q: UnaryCall>(session: &Session, request: Q, exists: Exists) -> Result<(), Stays> {
     undone_by(session, request, exists).await.map(drop)
 }
 
 /// Repeats a request that undoes something until it is done: a few times at most, no longer than `time-limits:
 /// settle-ms`, and once if the driver does not have the RPC.
-async fn undone_by<Q>(session: &Session, request: Q, exists: Exists) -> Result<Undone, Stays>
-where
-    Q: UnaryCall + Send + Sync,
-    Q::Response: Send + Sync,
-{
+async fn undone_by<Q: UnaryCall>(session: &Session, request: Q, exists: Exists) -> Result<Undone, Stays> {
     let mut tries = Tries::new(session, Q::RPC);
     loop {
         match session.call(request.clone()).once().await.into_answer() {
@@ -196,11 +188,7 @@ where
 }
 
 /// Sends a request to make a resource again, since that is the way to learn what it has made: `None` if that is nothing.
-async fn ask_for<Q>(session: &Session, request: Q) -> Result<Option<Q::Response>, Stays>
-where
-    Q: UnaryCall + Send + Sync,
-    Q::Response: Send + Sync,
-{
+async fn ask_for<Q: UnaryCall>(session: &Session, request: Q) -> Result<Option<Q::Response>, Stays> {
     let mut tries = Tries::new(session, Q::RPC);
     loop {
         match session.call(request.clone()).once().await.into_answer() {

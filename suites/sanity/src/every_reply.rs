@@ -25,11 +25,7 @@ fn heard<T>(reply: Reply<T>) -> CheckResult {
 }
 
 /// Sends the request, unless the run has already called the RPC.
-async fn ask<Q>(cx: &Cx, request: Q) -> CheckResult
-where
-    Q: UnaryCall + Send + Sync,
-    Q::Response: Send + Sync,
-{
+async fn ask<Q: UnaryCall>(cx: &Cx, request: Q) -> CheckResult {
     if cx.target().has_done(Q::RPC) {
         return Ok(());
     }

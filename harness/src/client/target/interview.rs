@@ -210,11 +210,11 @@ impl<'a> Interview<'a> {
     /// The answer of a service that reports its capabilities. A failure that does not come again is news. If the service fails each time, its
     /// capabilities are unknown. A service that does not exist answers UNIMPLEMENTED, and one that GetPluginCapabilities does not promise may
     /// not exist, whatever the answer is.
-    async fn report<Q>(&mut self, peer: &Peer, request: Q) -> Result<Option<Q::Response>, TargetError>
-    where
-        Q: UnaryCall + Clone + Send + Sync,
-        Q::Response: Send + Sync,
-    {
+    async fn report<Q: UnaryCall>(
+        &mut self,
+        peer: &Peer,
+        request: Q,
+    ) -> Result<Option<Q::Response>, TargetError> {
         let rpc = <Q as Call>::RPC;
         let mut answer = self.ask(peer, request.clone()).await?;
         let mut pauses = Pauses::default();
@@ -251,11 +251,11 @@ impl<'a> Interview<'a> {
     }
 
     /// The answer, or the error with which the driver refused it.
-    async fn ask<Q>(&self, peer: &Peer, request: Q) -> Result<Result<Q::Response, Refused>, TargetError>
-    where
-        Q: UnaryCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
+    async fn ask<Q: UnaryCall>(
+        &self,
+        peer: &Peer,
+        request: Q,
+    ) -> Result<Result<Q::Response, Refused>, TargetError> {
         let rpc = <Q as Call>::RPC;
         let mut pauses = Pauses::default();
         let answer = loop {

@@ -161,15 +161,11 @@ async fn modify(shared: &Shared, name: &str) -> Work {
     })
 }
 
-async fn call<Q>(
+async fn call<Q: UnaryCall>(
     shared: &Shared,
     secret: Option<&SecretReference>,
     request: Q,
-) -> Result<Q::Response, Failure>
-where
-    Q: UnaryCall + Send + Sync,
-    Q::Response: Clone + Send + Sync,
-{
+) -> Result<Q::Response, Failure> {
     let cx = shared.with_secret(&shared.cx, secret)?;
     shared.heard(&cx.call(request).once().await)
 }

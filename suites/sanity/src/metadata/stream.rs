@@ -33,7 +33,7 @@ pub(super) struct Rules {
 }
 
 /// A request of either RPC.
-pub(super) trait Question: StreamingCall<Response: Into<Message> + Send + Sync> + Send + Sync {
+pub(super) trait Question: StreamingCall<Response: Into<Message>> {
     /// The rules for its answers.
     const RULES: &'static Rules;
 
