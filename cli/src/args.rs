@@ -423,6 +423,31 @@ pub(crate) struct E2eArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// A driver, and how the run of a suite with flags of its own goes.
+#[derive(Debug, Args)]
+pub(crate) struct SuiteRunArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) volumes: VolumeArgs,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
+    #[command(flatten)]
+    pub(crate) course: CourseArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+impl SuiteRunArgs {
+    /// As arguments of a run with this effort.
+    pub(crate) fn with(self, effort: EffortArgs) -> RunArgs {
+        let SuiteRunArgs { target, volumes, paths, course, limits, output } = self;
+        RunArgs { target, volumes, paths, selection: Selection::default(), course, effort, limits, output }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct FuzzArgs {
     /// Total time for all checks [default: 60s]
@@ -437,17 +462,7 @@ pub(crate) struct FuzzArgs {
     #[command(flatten)]
     pub(crate) terms: Terms,
     #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    #[command(flatten)]
-    pub(crate) volumes: VolumeArgs,
-    #[command(flatten)]
-    pub(crate) paths: PathArgs,
-    #[command(flatten)]
-    pub(crate) course: CourseArgs,
-    #[command(flatten)]
-    pub(crate) limits: LimitArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) run: SuiteRunArgs,
 }
 
 #[derive(Debug, Args)]
@@ -464,17 +479,7 @@ pub(crate) struct FaultsArgs {
     #[command(flatten)]
     pub(crate) terms: Terms,
     #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    #[command(flatten)]
-    pub(crate) volumes: VolumeArgs,
-    #[command(flatten)]
-    pub(crate) paths: PathArgs,
-    #[command(flatten)]
-    pub(crate) course: CourseArgs,
-    #[command(flatten)]
-    pub(crate) limits: LimitArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) run: SuiteRunArgs,
 }
 
 #[derive(Debug, Args)]
@@ -525,17 +530,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath, help_heading = LOAD)]
     pub(crate) results: Vec<FileArg<ResultsFormat>>,
     #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    #[command(flatten)]
-    pub(crate) volume: VolumeArgs,
-    #[command(flatten)]
-    pub(crate) paths: PathArgs,
-    #[command(flatten)]
-    pub(crate) course: CourseArgs,
-    #[command(flatten)]
-    pub(crate) limits: LimitArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) run: SuiteRunArgs,
 }
 
 /// The heading of the flags of a load.

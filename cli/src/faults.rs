@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use csi_suite_faults::SUITE;
 
-use crate::args::{EffortArgs, FaultsArgs, RunArgs};
+use crate::args::{EffortArgs, FaultsArgs};
 use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -18,13 +18,10 @@ const SPARE: Duration = Duration::from_secs(30 * 60);
 
 /// Runs the checks that the terms choose, which share the time.
 pub(crate) fn faults(args: FaultsArgs, repeat: Repeat) -> Result<Exit, Error> {
-    let FaultsArgs { budget, fault, regressions, terms, target, volumes, paths, course, mut limits, output } =
-        args;
+    let FaultsArgs { budget, fault, regressions, terms, run } = args;
     let budget = budget.unwrap_or(BUDGET);
-    limits.timeout.get_or_insert(budget + SPARE);
-    let effort = EffortArgs { budget: Some(budget), fault, regressions, ..EffortArgs::default() };
-    let selection = Default::default();
-    let args = RunArgs { target, volumes, paths, selection, course, effort, limits, output };
+    let mut args = run.with(EffortArgs { budget: Some(budget), fault, regressions, ..EffortArgs::default() });
+    args.limits.timeout.get_or_insert(budget + SPARE);
     let config = connect::reachable(&args)?;
     run::run_suites(&args, config, [SUITE], &terms, Defined::default(), repeat)
 }

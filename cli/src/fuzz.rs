@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use csi_suite_hostile::fuzz::{Allowance, suite};
 
-use crate::args::{EffortArgs, FuzzArgs, RunArgs};
+use crate::args::{EffortArgs, FuzzArgs};
 use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -23,18 +23,16 @@ const BACK_MAX: Duration = Duration::from_secs(30);
 
 /// Runs the checks that the terms choose, which share time and inputs.
 pub(crate) fn fuzz(args: FuzzArgs, repeat: Repeat) -> Result<Exit, Error> {
-    let FuzzArgs { duration, inputs, regressions, terms, target, volumes, paths, course, mut limits, output } =
-        args;
+    let FuzzArgs { duration, inputs, regressions, terms, run } = args;
+    let mut args = run.with(EffortArgs { regressions, ..EffortArgs::default() });
     let duration = duration.unwrap_or(DURATION);
-    limits.timeout.get_or_insert(duration + SPARE);
-    limits.check_timeout.get_or_insert(duration + SPARE);
+    args.limits.timeout.get_or_insert(duration + SPARE);
+    args.limits.check_timeout.get_or_insert(duration + SPARE);
+    let target = &args.target;
     if target.driver_command.is_none() && target.restart_command.is_none() && target.config.is_none() {
         // It is unknown whether anything starts the driver again, so the wait must not be many times as long as the requests.
-        limits.restart_timeout.get_or_insert((duration / BACK_PART).clamp(BACK_MIN, BACK_MAX));
+        args.limits.restart_timeout.get_or_insert((duration / BACK_PART).clamp(BACK_MIN, BACK_MAX));
     }
-    let effort = EffortArgs { regressions, ..EffortArgs::default() };
-    let selection = Default::default();
-    let args = RunArgs { target, volumes, paths, selection, course, effort, limits, output };
     let config = connect::reachable(&args)?;
     let allowance = Allowance::new(duration, inputs.unwrap_or(u64::MAX));
     let suite = suite(&allowance);

@@ -12,7 +12,7 @@ use csi_suite_load::report::Report;
 use csi_suite_load::workload::{Changes, Part, Workload};
 use csi_suite_load::{Results, live, suite, summary};
 
-use crate::args::{FileArg, LoadArgs, ResultsFormat, RunArgs};
+use crate::args::{EffortArgs, FileArg, LoadArgs, ResultsFormat};
 use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -42,13 +42,9 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
         meeting_dir,
         metrics,
         results,
-        target,
-        volume,
-        paths,
-        course,
-        mut limits,
-        output,
+        run,
     } = args;
+    let mut args = run.with(EffortArgs::default());
     let preset = preset.unwrap_or_else(|| PRESET.to_owned());
     let flag = |problem| Error::Flag { flag: "--preset", problem };
     if print {
@@ -60,7 +56,7 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
         Some(path) => Workload::load(&path, changes)?,
         None => Workload::preset(&preset, changes).map_err(flag)?,
     };
-    let workload = match course.shard {
+    let workload = match args.course.shard {
         Some(shard) => workload
             .part(Part { shard, meeting_dir })
             .map_err(|problem| Error::Flag { flag: "--shard", problem })?,
@@ -74,11 +70,9 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
     }
     let spare = SPARE + SPARE_FOR_VOLUME * workload.volumes;
     let limit = workload.duration() + spare;
-    limits.timeout.get_or_insert(limit);
-    limits.check_timeout.get_or_insert(limit);
-    limits.undo_timeout.get_or_insert(spare);
-    let (selection, effort) = Default::default();
-    let args = RunArgs { target, volumes: volume, paths, selection, course, effort, limits, output };
+    args.limits.timeout.get_or_insert(limit);
+    args.limits.check_timeout.get_or_insert(limit);
+    args.limits.undo_timeout.get_or_insert(spare);
     if args.course.cleanup {
         return run::clean_up(&args);
     }

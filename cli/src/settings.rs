@@ -25,9 +25,9 @@ impl Command {
     pub(crate) fn discovers_config(&self) -> bool {
         let target = match self {
             Command::Run(args) => &args.target,
-            Command::Fuzz(args) => &args.target,
-            Command::Faults(args) => &args.target,
-            Command::Load(args) if !args.print => &args.target,
+            Command::Fuzz(args) => &args.run.target,
+            Command::Faults(args) => &args.run.target,
+            Command::Load(args) if !args.print => &args.run.target,
             Command::Init(args) => &args.driver.target,
             Command::Doctor(args) => &args.driver.target,
             Command::Replay(args) if args.format.is_none() => &args.driver.target,
