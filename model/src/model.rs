@@ -161,10 +161,7 @@ impl Model {
             self.mark_copies_unknown(*volume, *slot);
         }
         let name = call.subject().name();
-        let others = Volume::id_given(&answer);
-        let taken =
-            take(&mut self.volumes, &mut self.lost, name, Operation { call: call.clone(), answer, context });
-        self.taken(taken, name, others)
+        self.take_object(|model| &mut model.volumes, name, Operation { call: call.clone(), answer, context })
     }
 
     fn take_snapshot(
@@ -175,36 +172,43 @@ impl Model {
     ) -> StepResult {
         let context = self.context_of_snapshot(call, &answer, span);
         let name = call.subject().name();
-        let others = Snapshot::id_given(&answer);
-        let taken = take(
-            &mut self.snapshots,
-            &mut self.lost,
+        self.take_object(
+            |model| &mut model.snapshots,
             name,
             Operation { call: call.clone(), answer, context },
-        );
-        self.taken(taken, name, others)
+        )
     }
 
     fn take_group(&mut self, call: &GroupCall, answer: Answer<GroupResponse>, span: Span) -> StepResult {
         let context = self.context_of_group(call, span);
         let name = call.subject().name();
-        let others = Group::id_given(&answer);
-        let taken =
-            take(&mut self.groups, &mut self.lost, name, Operation { call: call.clone(), answer, context });
-        self.taken(taken, name, others)
+        self.take_object(|model| &mut model.groups, name, Operation { call: call.clone(), answer, context })
     }
 
-    /// If the state under a name becomes unknown, objects that depend on it are not judged any more.
-    fn taken(&mut self, taken: Result<StepResult, Impossible>, name: Name, given: Option<Id>) -> StepResult {
-        match taken {
-            Ok(taken) => taken,
-            Err(stop) => {
-                [Some(name), given.map(|id| id.name)].into_iter().flatten().for_each(|name| self.lose(name));
-                match stop {
-                    Impossible::Known(breach) => StepResult { remarks: vec![*breach], stop: None },
-                    stop => StepResult { remarks: Vec::new(), stop: Some(stop) },
-                }
-            }
+    /// Applies a call to its object, unless the state of the object is unknown. If that state becomes unknown, objects that depend on it
+    /// are not judged any more.
+    fn take_object<O: Object>(
+        &mut self,
+        objects: fn(&mut Model) -> &mut BTreeMap<Name, StateSet<O>>,
+        name: Name,
+        step: Operation<O>,
+    ) -> StepResult {
+        if self.is_lost(name) {
+            return StepResult::default();
+        }
+        // If the id belonged to another name before, later calls by that id may mean either object.
+        let other = O::id_given(&step.answer).map(|id| id.name).filter(|other| *other != name);
+        if other.is_some() {
+            self.lost.insert(name);
+        }
+        let stop = match objects(self).entry(name).or_default().take(step) {
+            Ok(remark) => return StepResult { remarks: remark.into_iter().collect(), stop: None },
+            Err(stop) => stop,
+        };
+        [Some(name), other].into_iter().flatten().for_each(|name| self.lose(name));
+        match stop {
+            Impossible::Known(breach) => StepResult { remarks: vec![*breach], stop: None },
+            stop => StepResult { remarks: Vec::new(), stop: Some(stop) },
         }
     }
 
@@ -262,24 +266,6 @@ where
 
 fn expected<O: Object>(states: &[O], call: &O::Call, context: &CallContext) -> BTreeSet<String> {
     states.iter().map(|state| state.judge(call, context).to_string()).collect()
-}
-
-/// Applies a call to its object, unless the state of the object is unknown.
-fn take<O: Object>(
-    objects: &mut BTreeMap<Name, StateSet<O>>,
-    lost: &mut BTreeSet<Name>,
-    name: Name,
-    step: Operation<O>,
-) -> Result<StepResult, Impossible> {
-    if lost.contains(&name) {
-        return Ok(StepResult::default());
-    }
-    // If the id belonged to another name before, later calls by that id may mean either object.
-    if O::id_given(&step.answer).is_some_and(|id| id.name != name) {
-        lost.insert(name);
-    }
-    let remark = objects.entry(name).or_default().take(step)?;
-    Ok(StepResult { remarks: remark.into_iter().collect(), stop: None })
 }
 
 /// The ids of which a list has to say something: those that are in it, and those that may exist.

@@ -49,11 +49,18 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
         Self::footprint(one).depends(Self::footprint(other))
     }
 
+    /// Its id, which is unknown as long as no answer has contained it; `None` if it does not exist.
+    fn id(&self) -> Option<Option<Id>>;
+
     /// Returns true if it exists.
-    fn is_there(&self) -> bool;
+    fn is_there(&self) -> bool {
+        self.id().is_some()
+    }
 
     /// True if it exists and is known to have another id than this one.
-    fn has_another_id(&self, id: Id) -> bool;
+    fn has_another_id(&self, id: Id) -> bool {
+        self.id().flatten().is_some_and(|own| own != id)
+    }
 
     /// The id that an answer gives, of what it makes or finds.
     fn id_given(answer: &Answer<Self::Response>) -> Option<Id>;
@@ -124,12 +131,8 @@ impl Object for Volume {
         call.footprint()
     }
 
-    fn is_there(&self) -> bool {
-        self.life.is_some()
-    }
-
-    fn has_another_id(&self, id: Id) -> bool {
-        self.life.as_ref().is_some_and(|life| life.id.is_some_and(|own| own != id))
+    fn id(&self) -> Option<Option<Id>> {
+        self.life.as_ref().map(|life| life.id)
     }
 
     fn id_given(answer: &Answer<VolumeResponse>) -> Option<Id> {
@@ -177,12 +180,8 @@ impl Object for Snapshot {
         call.footprint()
     }
 
-    fn is_there(&self) -> bool {
-        self.life.is_some()
-    }
-
-    fn has_another_id(&self, id: Id) -> bool {
-        self.life.as_ref().is_some_and(|life| life.id.is_some_and(|own| own != id))
+    fn id(&self) -> Option<Option<Id>> {
+        self.life.as_ref().map(|life| life.id)
     }
 
     fn id_given(answer: &Answer<SnapshotResponse>) -> Option<Id> {
@@ -230,12 +229,8 @@ impl Object for Group {
         call.footprint()
     }
 
-    fn is_there(&self) -> bool {
-        self.life.is_some()
-    }
-
-    fn has_another_id(&self, id: Id) -> bool {
-        self.life.as_ref().is_some_and(|life| life.id.is_some_and(|own| own != id))
+    fn id(&self) -> Option<Option<Id>> {
+        self.life.as_ref().map(|life| life.id)
     }
 
     fn id_given(answer: &Answer<GroupResponse>) -> Option<Id> {
