@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 
-use csi_harness::checks::check::{Check, CheckRef};
+use csi_harness::checks::check::Check;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
@@ -26,7 +26,7 @@ use crate::standing::Standing;
 
 /// One check with all its trials.
 struct Row {
-    check: CheckRef,
+    check: Check,
     healthy: Trial,
     defects: Vec<(&'static str, Trial)>,
     /// Defects that were missed in their first trial, with the reason.
@@ -37,8 +37,11 @@ struct Row {
 pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
     let registry = args.selection.registry();
     let filter = args.selection.filter()?;
-    let checks: Vec<CheckRef> =
-        registry.check_refs().filter(|check| filter.selects(check, &check.id)).collect();
+    let checks: Vec<Check> = registry
+        .checks()
+        .map(|(_, check)| check.clone())
+        .filter(|check| filter.selects(check, &check.id))
+        .collect();
     if checks.is_empty() {
         return Err(Error::NothingSelected);
     }
@@ -53,7 +56,7 @@ pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
     Ok(if rows.iter().any(is_bad) { Exit::Failed } else { Exit::Success })
 }
 
-async fn try_all(registry: &Registry, checks: Vec<CheckRef>, jobs: usize) -> Result<Vec<Row>, Error> {
+async fn try_all(registry: &Registry, checks: Vec<Check>, jobs: usize) -> Result<Vec<Row>, Error> {
     let mut standing = Standing::begin();
     let (previews, released): (Vec<_>, Vec<_>) =
         checks.iter().cloned().partition(|check| is_of_preview(check));
@@ -120,7 +123,7 @@ enum Against {
     Defect(&'static str),
 }
 
-async fn try_one(registry: &Registry, check: &CheckRef, against: Against) -> Result<Trial, Error> {
+async fn try_one(registry: &Registry, check: &Check, against: Against) -> Result<Trial, Error> {
     let defect = match against {
         Against::Healthy => None,
         Against::Defect(id) if OF_OTHER_DRIVERS.iter().any(|prefix| id.starts_with(prefix)) => {
@@ -151,7 +154,7 @@ type Outcomes = Vec<(String, Outcome)>;
 /// Runs checks against a mock driver of their own.
 async fn play(
     registry: &Registry,
-    checks: &[CheckRef],
+    checks: &[Check],
     without: Vec<Capability>,
     defect: Option<Defect>,
 ) -> Result<Outcomes, Error> {
@@ -261,7 +264,7 @@ mod tests {
     #[test]
     fn a_check_that_was_tried_on_no_defect_is_not_good() {
         let registry = Registry::new([csi_suite_sanity::SUITE]);
-        let check = registry.check_refs().next().unwrap();
+        let check = registry.checks().next().map(|(_, check)| check.clone()).unwrap();
         let of = |healthy, trials: &[Trial]| {
             let defects = trials.iter().map(|trial| ("defect", trial.clone())).collect();
             verdict(&Row { check: check.clone(), healthy, defects, missed_once: Vec::new() })
@@ -276,7 +279,7 @@ mod tests {
     #[test]
     fn a_bad_trial_is_named_again_at_the_end() {
         let registry = Registry::new([csi_suite_sanity::SUITE]);
-        let check = registry.check_refs().next().unwrap();
+        let check = registry.checks().next().map(|(_, check)| check.clone()).unwrap();
         let missed = || "does not find it".to_owned();
         let defects = vec![("drops-it", Trial::Bad(missed())), ("late", Trial::Good)];
         let missed_once = vec![("drops-it", missed()), ("late", missed())];

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -17,17 +16,18 @@ use crate::spec::verdict::CheckResult;
 pub type CheckFuture<'a> = BoxFuture<'a, CheckResult>;
 
 /// The body of a check.
+#[derive(Clone)]
 pub enum Body {
     /// The body of a check that is declared in this program.
     Declared(for<'a> fn(&'a Cx) -> CheckFuture<'a>),
     /// The body of a check that is made at run time, with what the user has described in its closure.
-    Made(Box<dyn for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync>),
+    Made(Arc<dyn for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync>),
 }
 
 impl Body {
     /// The body of a check that is made while the program runs.
     pub fn made(body: impl for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync + 'static) -> Body {
-        Body::Made(Box::new(body))
+        Body::Made(Arc::new(body))
     }
 }
 
@@ -43,7 +43,8 @@ impl fmt::Debug for Body {
 /// The value of [`Check::duplicate_of`] for a check that judges many things at once.
 pub const SAME_RULE: &str = "*";
 
-/// One check, declared with [`check!`](crate::check!).
+/// One check, declared with [`check!`](crate::check!) or made at run time.
+#[derive(Clone)]
 pub struct Check {
     /// Stable path of the check, such as `controller/create-volume/no-name`; never reused for something else.
     pub id: Cow<'static, str>,
@@ -160,32 +161,6 @@ impl fmt::Debug for Check {
     }
 }
 
-/// A check, as suites and runs hold it.
-#[derive(Clone, Debug)]
-pub enum CheckRef {
-    /// A check of this program.
-    Declared(&'static Check),
-    /// A check that was made at run time.
-    Made(Arc<Check>),
-}
-
-impl Deref for CheckRef {
-    type Target = Check;
-
-    fn deref(&self) -> &Check {
-        match self {
-            CheckRef::Declared(check) => check,
-            CheckRef::Made(check) => check,
-        }
-    }
-}
-
-impl From<&'static Check> for CheckRef {
-    fn from(check: &'static Check) -> CheckRef {
-        CheckRef::Declared(check)
-    }
-}
-
 /// States when a check runs and which checks may run beside it. Kinds are sorted by the harm they may do to later
 /// checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -233,7 +208,7 @@ pub enum Variants {
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The check.
-    pub check: CheckRef,
+    pub check: Check,
     /// The access type it runs for.
     pub access: AccessType,
     /// Its place among all runs of checks, chosen or not. Names of its objects contain this number.

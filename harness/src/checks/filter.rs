@@ -131,7 +131,7 @@ impl Filter {
 impl Registry {
     /// The checks that a filter chooses, once for each access type they run for.
     pub fn select(&self, filter: &Filter, access_types: &[AccessType]) -> Vec<Planned> {
-        let variants = self.check_refs().flat_map(|check| {
+        let variants = self.checks().flat_map(|(_, check)| {
             let types = match check.access {
                 Variants::Each => access_types,
                 Variants::First => &access_types[..access_types.len().min(1)],

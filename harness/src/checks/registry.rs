@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::checks::check::Planned;
-use crate::checks::check::{Check, CheckRef};
+use crate::checks::check::{Check, Planned};
 use crate::checks::retired::{Fate, Retired};
 use crate::text::message::did_you_mean;
 use crate::text::pattern::Pattern;
@@ -25,33 +24,22 @@ pub enum Checks {
     /// The checks of this program, a slice for each file.
     Declared(&'static [&'static [&'static Check]]),
     /// The checks that were made at run time.
-    Made(Arc<[Arc<Check>]>),
+    Made(Arc<[Check]>),
 }
 
 impl Checks {
     /// Checks that were made while the program runs.
     pub fn made(checks: impl IntoIterator<Item = Check>) -> Checks {
-        Checks::Made(checks.into_iter().map(Arc::new).collect())
+        Checks::Made(checks.into_iter().collect())
     }
 
     /// Iterates over all checks.
     pub fn iter(&self) -> impl Iterator<Item = &Check> + Clone {
-        let (declared, made) = self.parts();
-        declared.map(|check| -> &Check { check }).chain(made.iter().map(|check| &**check))
-    }
-
-    /// Returns shared references to all checks.
-    fn refs(&self) -> impl Iterator<Item = CheckRef> + Clone + '_ {
-        let (declared, made) = self.parts();
-        declared.map(CheckRef::Declared).chain(made.iter().cloned().map(CheckRef::Made))
-    }
-
-    fn parts(&self) -> (impl Iterator<Item = &'static Check> + Clone + use<>, &[Arc<Check>]) {
-        let (declared, made): (&'static [&'static [&'static Check]], &[Arc<Check>]) = match self {
+        let (declared, made): (&[&[&Check]], &[Check]) = match self {
             Checks::Declared(files) => (files, &[]),
             Checks::Made(made) => (&[], made),
         };
-        (declared.iter().copied().flatten().copied(), made)
+        declared.iter().copied().flatten().copied().chain(made)
     }
 }
 
@@ -75,11 +63,6 @@ impl Registry {
     /// Every check, with the name of its suite.
     pub fn checks(&self) -> impl Iterator<Item = (&'static str, &Check)> + Clone + '_ {
         self.suites.iter().flat_map(|suite| suite.checks.iter().map(|check| (suite.name, check)))
-    }
-
-    /// Every check, to be held.
-    pub fn check_refs(&self) -> impl Iterator<Item = CheckRef> + Clone + '_ {
-        self.suites.iter().flat_map(|suite| suite.checks.refs())
     }
 
     /// The chosen checks of each suite, and in the end those of others.

@@ -9,8 +9,8 @@ use csi_proto::{Rpc, Service};
 use tokio::sync::Mutex;
 use tonic::async_trait;
 
+use crate::checks::check::Check;
 use crate::checks::check::Planned;
-use crate::checks::check::{Check, CheckRef};
 use crate::client::answer::Answer;
 use crate::client::record::{CallLog, Ticket};
 use crate::client::session::{AfterCall, Session};
@@ -64,7 +64,7 @@ const FIRST_NUMBER: usize = 0x10000;
 #[derive(Debug)]
 pub(crate) struct PlainCall {
     target: Arc<Target>,
-    judge: CheckRef,
+    judge: Check,
     rpc: Rpc,
     objects: Objects,
     access: AccessType,

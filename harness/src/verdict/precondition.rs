@@ -8,7 +8,7 @@ use csi_proto::Rpc;
 use csi_proto::lock::Mutex;
 use tokio::sync::OnceCell;
 
-use crate::checks::check::{Check, CheckRef};
+use crate::checks::check::Check;
 use crate::checks::registry::Registry;
 use crate::config::AccessType;
 use crate::lifecycle::cx::Cx;
@@ -21,7 +21,7 @@ type Found = Arc<OnceCell<Result<(), String>>>;
 /// The checks that judge plain calls, and the results of plain calls that other checks have built on.
 #[derive(Debug, Default)]
 pub(crate) struct Preconditions {
-    plain: BTreeMap<&'static str, CheckRef>,
+    plain: BTreeMap<&'static str, Check>,
     found: Mutex<BTreeMap<(&'static str, AccessType), Found>>,
 }
 
@@ -35,19 +35,19 @@ impl Preconditions {
     /// The plain calls that these suites judge.
     pub(crate) fn of(registry: &Registry) -> Preconditions {
         let plain = registry
-            .check_refs()
-            .flat_map(|check| check.plain.iter().map(move |method| (*method, check.clone())))
+            .checks()
+            .flat_map(|(_, check)| check.plain.iter().map(move |method| (*method, check.clone())))
             .collect();
         Preconditions { plain, found: Mutex::default() }
     }
 
     /// The check that judges the plain form of an RPC.
-    pub(crate) fn judge_of(&self, rpc: Rpc) -> Option<&CheckRef> {
+    pub(crate) fn judge_of(&self, rpc: Rpc) -> Option<&Check> {
         self.plain.get(rpc.method)
     }
 
     /// The RPCs whose plain form is judged, with the checks that do so.
-    pub(crate) fn plain(&self) -> impl Iterator<Item = (&'static str, &CheckRef)> + '_ {
+    pub(crate) fn plain(&self) -> impl Iterator<Item = (&'static str, &Check)> + '_ {
         self.plain.iter().map(|(method, judge)| (*method, judge))
     }
 

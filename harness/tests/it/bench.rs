@@ -113,7 +113,7 @@ pub(crate) async fn run(
 ) -> Ran {
     let access = target.config().access_types[0];
     let planned =
-        |(number, check): (usize, &&'static Check)| Planned { check: (*check).into(), access, number };
+        |(number, check): (usize, &&'static Check)| Planned { check: (*check).clone(), access, number };
     let plan = checks.iter().enumerate().map(planned).collect();
     let mut ran = Ran::default();
     let mut runner = Runner::new(target, options, stop);

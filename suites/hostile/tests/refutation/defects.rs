@@ -19,8 +19,8 @@ const SEED: u64 = 1;
 pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let registry = registry();
     let pairs = registry
-        .check_refs()
-        .flat_map(|check| check.refuted_by.iter().map(move |defect| (check.clone(), *defect)))
+        .checks()
+        .flat_map(|(_, check)| check.refuted_by.iter().map(move |defect| (check.clone(), *defect)))
         .filter(|(_, defect)| !IN_PROCESSES.contains(defect))
         .map(|(check, defect)| {
             libtest_mimic::Trial::test(format!("defect/{defect}/{}", check.id), move || {

@@ -1,7 +1,7 @@
 //! Checks defects that only show in a driver's output or commands, for which this program is the driver in a process
 //! of its own.
 
-use csi_harness::checks::check::{Check, CheckRef};
+use csi_harness::checks::check::Check;
 use csi_harness::results::outcome::CheckReport;
 use csi_test_support::process;
 use libtest_mimic::{Failed, Trial};
@@ -14,7 +14,8 @@ pub(crate) const IN_PROCESSES: &[&str] =
     &["node-publish-passes-context-as-option", "node-publish-prints-context", "prints-secrets"];
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let checks: Vec<CheckRef> = registry().check_refs().filter(|check| needs_process(check)).collect();
+    let checks: Vec<Check> =
+        registry().checks().map(|(_, check)| check.clone()).filter(|check| needs_process(check)).collect();
     let found = checks.iter().flat_map(|check| {
         let printed = check.refuted_by.iter().filter(|defect| IN_PROCESSES.contains(defect));
         printed.map(|defect| {

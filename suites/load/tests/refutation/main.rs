@@ -153,7 +153,7 @@ fn registry(preset: &str, changes: Changes, results: &Results) -> Result<Registr
 /// Runs a preset on the mock driver in a process of its own, so that the harness can measure its resources.
 fn played(preset: &str, changes: Changes, variants: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
     let registry = registry(preset, changes, &Results::default())?;
-    let check = registry.check_refs().next().ok_or("the suite has a check")?;
+    let check = registry.checks().next().map(|(_, check)| check.clone()).ok_or("the suite has a check")?;
     process::played(registry.clone(), &check, variants, seed)
 }
 
@@ -192,7 +192,7 @@ fn unusual(preset: &str, quirk: Quirk, seed: u64) -> Result<(), Failed> {
 /// Runs the load of a default run on the mock driver.
 fn default_run(defects: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
     let registry = Registry::new([SUITE]);
-    let check = registry.check_refs().next().ok_or("the suite has a check")?;
+    let check = registry.checks().next().map(|(_, check)| check.clone()).ok_or("the suite has a check")?;
     process::played(registry.clone(), &check, defects, seed)
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use csi_harness::checks::check::{Check, CheckRef};
+use csi_harness::checks::check::Check;
 use csi_harness::client::answer::Answer;
 use csi_harness::config::AccessType;
 use csi_harness::results::failure_report::explaining_calls;
@@ -200,8 +200,8 @@ fn play(defect: Defect, without: Vec<Capability>, wanted: impl Fn(&Check) -> boo
     bench::play_those(1, mock, config, wanted)
 }
 
-fn refuted_by(defect: &'static str) -> impl Iterator<Item = CheckRef> {
-    let checks: Vec<_> = registry().check_refs().collect();
+fn refuted_by(defect: &'static str) -> impl Iterator<Item = Check> {
+    let checks: Vec<_> = registry().checks().map(|(_, check)| check.clone()).collect();
     checks.into_iter().filter(move |check| check.refuted_by.contains(&defect))
 }
 

@@ -5,7 +5,7 @@ use std::iter::repeat_n;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use csi_harness::checks::check::{Check, CheckRef};
+use csi_harness::checks::check::Check;
 use csi_harness::config::Config;
 use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
@@ -36,13 +36,13 @@ type Rows = Arc<Mutex<BTreeMap<String, String>>>;
 
 pub(crate) fn trials(arguments: &Arguments) -> Vec<libtest_mimic::Trial> {
     let rows = Rows::default();
-    let pairs: Vec<(CheckRef, &'static str)> = registry()
-        .check_refs()
-        .flat_map(|check| check.refuted_by.iter().map(move |defect| (check.clone(), *defect)))
+    let pairs: Vec<(Check, &'static str)> = registry()
+        .checks()
+        .flat_map(|(_, check)| check.refuted_by.iter().map(move |defect| (check.clone(), *defect)))
         // The tests of the data suite try the defects that show only on real mounts, on the reference driver.
         .filter(|(_, defect)| !defect.starts_with("hostpath/"))
         .collect();
-    let row = |(check, defect): (CheckRef, &'static str)| {
+    let row = |(check, defect): (Check, &'static str)| {
         let (id, rows) = (check.id.to_string(), rows.clone());
         let title = format!("defect/{defect}/{id}");
         let test = move || is_found(&rows, &check, defect);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::checks::check::CheckRef;
+use csi_harness::checks::check::Check;
 use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::{CheckReport, Outcome};
@@ -94,8 +94,9 @@ fn a_leak_excuses_no_other() -> Result<(), Failed> {
 fn a_directory_is_found() -> Result<(), Failed> {
     let found = |is_named: bool| -> Result<Vec<String>, Failed> {
         let check = &Registry::new([SUITE])
-            .check_refs()
-            .find(|check| check.id == "leaves/finds")
+            .checks()
+            .find(|(_, check)| check.id == "leaves/finds")
+            .map(|(_, check)| check.clone())
             .ok_or("no check")?;
         let reports = process::played_on(Registry::new([SUITE]), check, "", 1, is_named)?;
         Ok(reports.into_iter().flat_map(|report| report.notes).collect())
@@ -130,8 +131,13 @@ fn growth_of_rejections(defects: &str) -> Result<Vec<Outcome>, Failed> {
     Ok(played(&check, defects, seed())?.into_iter().map(|report| report.outcome).collect())
 }
 
-fn checks() -> impl Iterator<Item = CheckRef> {
-    registry().check_refs().filter(|check| needs_process(check)).collect::<Vec<_>>().into_iter()
+fn checks() -> impl Iterator<Item = Check> {
+    registry()
+        .checks()
+        .map(|(_, check)| check.clone())
+        .filter(|check| needs_process(check))
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 fn seed() -> u64 {
