@@ -8,7 +8,27 @@ use csi_proto::hidden::STRIPPED;
 
 use crate::args::Cli;
 
-/// Flags that choose checks, report on them, or control the course of a run; a repetition has its own.
+/// Flags of one run alone: its course and its reports. Neither a repetition nor another shard of the run shares them.
+const OF_ONE_RUN: &[&str] = &[
+    "jobs",
+    "seed",
+    "shard",
+    "timeout",
+    "report",
+    "results",
+    "meeting_dir",
+    "metrics",
+    "bundle",
+    "junit_names",
+    "driver_log",
+    "verbose",
+    "quiet",
+    "durations",
+    "color",
+    "no_color",
+];
+
+/// Flags that choose checks; a repetition has its own.
 const LEFT_OUT: &[&str] = &[
     "suite",
     "filter",
@@ -18,29 +38,13 @@ const LEFT_OUT: &[&str] = &[
     "known_failing",
     "fail_fast",
     "maxfail",
-    "jobs",
-    "seed",
-    "shard",
     "fault",
     "no_leak_check",
     "dry_run",
-    "timeout",
-    "report",
-    "results",
-    "meeting_dir",
-    "metrics",
-    "bundle",
-    "junit_names",
-    "driver_log",
     "driver_image",
-    "verbose",
-    "quiet",
-    "durations",
-    "color",
-    "no_color",
 ];
 
-/// Flags in which the shards of one run may differ: each may have a driver, paths and reports of its own.
+/// Flags in which the shards of one run may differ: each may have a driver and paths of its own.
 const OWN: &[&str] = &[
     "endpoint",
     "controller_endpoint",
@@ -58,22 +62,6 @@ const OWN: &[&str] = &[
     "kubeconfig",
     "context",
     "regressions",
-    "seed",
-    "shard",
-    "jobs",
-    "timeout",
-    "report",
-    "results",
-    "meeting_dir",
-    "metrics",
-    "bundle",
-    "junit_names",
-    "driver_log",
-    "verbose",
-    "quiet",
-    "durations",
-    "color",
-    "no_color",
     "trace",
 ];
 
@@ -142,6 +130,10 @@ impl Repeat {
                     }
                 }
             }
+            all.push_str(&text);
+            if OF_ONE_RUN.contains(&id) {
+                continue;
+            }
             if !LEFT_OUT.contains(&id) {
                 flags.push_str(&text);
                 if of_run(long) {
@@ -151,7 +143,6 @@ impl Repeat {
             if !OWN.contains(&id) {
                 settings.push(text.trim_start().to_owned());
             }
-            all.push_str(&text);
         }
         Repeat { command: own, all, flags, flags_of_run, settings, case, has_only_failed }
     }
