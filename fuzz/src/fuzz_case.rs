@@ -1,7 +1,7 @@
 //! Checks that a case of `csi-sanity fuzz` is either rejected with the name of its file, or can be shown and is
 //! unchanged after it is written and read again.
 
-use csi_suite_hostile::fuzz::case::{Case, WireText};
+use csi_suite_hostile::fuzz::case::{Case, Wire};
 
 use crate::{CANARY, Target, file};
 
@@ -74,7 +74,7 @@ fn written(case: &Case) -> String {
     if CANARY {
         // The canary keeps only four bits of the number of missing bytes.
         for wire in &mut case.wire {
-            if let WireText::Cut(missing) = wire {
+            if let Wire::Cut(missing) = wire {
                 *missing %= 16;
             }
         }

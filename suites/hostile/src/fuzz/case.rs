@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::finding::Finding;
-use super::input::{Input, Wire};
+use super::input::Input;
 
 /// The key that marks a file as such a case.
 pub const KEY: &str = "csi-sanity-fuzz-case";
@@ -51,7 +51,7 @@ pub struct Case {
     pub request: Value,
     /// The changes of its bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wire: Vec<WireText>,
+    pub wire: Vec<Wire>,
     /// The other requests that were in progress when the driver died, if the culprit is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_suspects: Vec<Suspect>,
@@ -67,19 +67,38 @@ pub struct Suspect {
     pub request: Value,
     /// Changes to its bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wire: Vec<WireText>,
+    pub wire: Vec<Wire>,
 }
 
 /// A change that only the encoded bytes can have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum WireText {
-    /// Bytes that are appended, in hexadecimal digits.
-    Append(String),
+pub enum Wire {
+    /// Bytes that are appended: unknown fields, invalid text, or another value of a field. A file has them in hexadecimal
+    /// digits.
+    #[serde(with = "digits")]
+    Append(Vec<u8>),
     /// The number of bytes that are cut off at the end.
     Cut(usize),
-    /// The message is repeated.
+    /// The message is repeated, which protobuf treats as one message.
     Twice,
+}
+
+mod digits {
+    use serde::de::Error as _;
+
+    use super::{Deserialize as _, from_hex, hex};
+
+    pub(super) fn serialize<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        from_hex(&digits).ok_or_else(|| D::Error::custom(format!("{digits:?} is not hexadecimal")))
+    }
 }
 
 impl Case {
@@ -167,11 +186,7 @@ impl Case {
 
 impl Suspect {
     fn of(input: &Input) -> Suspect {
-        Suspect {
-            rpc: input.rpc.method.to_owned(),
-            request: json(&input.message),
-            wire: input.wire.iter().map(WireText::of).collect(),
-        }
+        Suspect { rpc: input.rpc.method.to_owned(), request: json(&input.message), wire: input.wire.clone() }
     }
 
     fn input(&self) -> Result<Input, String> {
@@ -180,39 +195,17 @@ impl Suspect {
         let form = reflect::request_of(rpc).ok_or_else(|| format!("rpc: {rpc} has no request"))?;
         let message =
             DynamicMessage::deserialize(form, &self.request).map_err(|error| format!("request: {error}"))?;
-        let wire = self.wire.iter().map(WireText::read).collect::<Result<_, _>>()?;
-        Ok(Input { rpc, message, wire })
+        Ok(Input { rpc, message, wire: self.wire.clone() })
     }
 
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("{} {}", self.rpc, short(&self.request).to_string())];
         lines.extend(self.wire.iter().map(|wire| match wire {
-            WireText::Append(digits) => format!("… with the bytes {digits} behind it"),
-            WireText::Cut(missing) => format!("… without its last {missing} bytes"),
-            WireText::Twice => "… twice in one message".to_owned(),
+            Wire::Append(bytes) => format!("… with the bytes {} behind it", hex(bytes)),
+            Wire::Cut(missing) => format!("… without its last {missing} bytes"),
+            Wire::Twice => "… twice in one message".to_owned(),
         }));
         lines
-    }
-}
-
-impl WireText {
-    fn of(wire: &Wire) -> WireText {
-        match wire {
-            Wire::Append(bytes) => WireText::Append(hex(bytes)),
-            Wire::Cut(missing) => WireText::Cut(*missing),
-            Wire::Twice => WireText::Twice,
-        }
-    }
-
-    fn read(&self) -> Result<Wire, String> {
-        Ok(match self {
-            WireText::Append(digits) => {
-                let bytes = from_hex(digits);
-                Wire::Append(bytes.ok_or_else(|| format!("wire: {digits:?} is not hexadecimal"))?)
-            }
-            WireText::Cut(missing) => Wire::Cut(*missing),
-            WireText::Twice => Wire::Twice,
-        })
     }
 }
 

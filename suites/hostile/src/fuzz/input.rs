@@ -5,6 +5,7 @@ use csi_proto::Rpc;
 use csi_proto::reflect::prost_reflect::{DynamicMessage, MapKey, ReflectMessage as _, Value};
 use prost::Message as _;
 
+use super::case::Wire;
 use super::stage::Stage;
 
 /// The limit on the bytes of one request. A server rejects larger ones without reading them, which one input is
@@ -18,17 +19,6 @@ pub(crate) struct Input {
     pub(crate) message: DynamicMessage,
     /// The changes of its bytes.
     pub(crate) wire: Vec<Wire>,
-}
-
-/// A change that only the encoded bytes can have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wire {
-    /// Bytes that are appended: unknown fields, invalid text, or another value of a field.
-    Append(Vec<u8>),
-    /// The number of bytes that are cut off at the end.
-    Cut(usize),
-    /// The message is repeated, which protobuf treats as one message.
-    Twice,
 }
 
 impl Input {

@@ -9,7 +9,8 @@ use csi_proto::reflect::prost_reflect::{
 };
 use fastrand::Rng;
 
-use super::input::{Input, Wire, empty};
+use super::case::Wire;
+use super::input::{Input, empty};
 use super::stage::{FREE_PATHS, MARKER, THINGS};
 use crate::injection_points::TextRole;
 
