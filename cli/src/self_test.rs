@@ -59,7 +59,7 @@ pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
 async fn try_all(registry: &Registry, checks: Vec<Check>, jobs: usize) -> Result<Vec<Row>, Error> {
     let mut standing = Standing::begin();
     let (previews, released): (Vec<_>, Vec<_>) =
-        checks.iter().cloned().partition(|check| is_of_preview(check));
+        checks.iter().cloned().partition(is_of_preview);
     let mut healthy = Outcomes::new();
     for checks in [released, previews].iter().filter(|checks| !checks.is_empty()) {
         let playing = play(registry, checks, Vec::new(), None);
@@ -160,7 +160,7 @@ async fn play(
 ) -> Result<Outcomes, Error> {
     let mut config =
         Config { volume_size_bytes: Some(2 * GIB), expand_size_bytes: Some(4 * GIB), ..embedded::settings() };
-    if checks.iter().any(|check| is_of_preview(check)) {
+    if checks.iter().any(is_of_preview) {
         config.csi_version = CsiVersion::V1_14Preview;
     }
     let driver = embedded::driver(defect.into_iter().collect(), without, &mut config)?;
