@@ -15,7 +15,7 @@ pub(crate) const IN_PROCESSES: &[&str] =
 
 pub(crate) fn trials() -> Vec<Trial> {
     let checks: Vec<Check> =
-        registry().checks().map(|(_, check)| check.clone()).filter(|check| needs_process(check)).collect();
+        registry().checks().map(|(_, check)| check.clone()).filter(needs_process).collect();
     let found = checks.iter().flat_map(|check| {
         let printed = check.refuted_by.iter().filter(|defect| IN_PROCESSES.contains(defect));
         printed.map(|defect| {
