@@ -135,7 +135,7 @@ fn checks() -> impl Iterator<Item = Check> {
     registry()
         .checks()
         .map(|(_, check)| check.clone())
-        .filter(|check| needs_process(check))
+        .filter(needs_process)
         .collect::<Vec<_>>()
         .into_iter()
 }
