@@ -150,3 +150,11 @@ impl Reporter for Ran {
         }
     }
 }
+
+/// Another process writes the script. If this one did, a process that another test starts at the same time could hold it open for writing
+/// for a moment, and to execute it would fail with ETXTBSY.
+pub(crate) fn write_script(script: &std::path::Path, text: &str) {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "printf %s \"$1\" >\"$0\" && chmod 755 \"$0\""]).arg(script).arg(text);
+    assert!(shell.status().expect("a shell starts").success(), "{} is written", script.display());
+}

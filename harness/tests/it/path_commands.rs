@@ -1,6 +1,5 @@
 //! The commands of a user create, remove and check the paths.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use csi_harness::config::{Config, PathCommands, PathLayout};
@@ -8,7 +7,7 @@ use csi_harness::prelude::*;
 use csi_harness::results::outcome::Outcome;
 use tempfile::TempDir;
 
-use crate::bench::{Bench, Ran, config};
+use crate::bench::{Bench, Ran, config, write_script};
 
 check! {
     /// Uses every command.
@@ -75,8 +74,7 @@ impl Commands {
         let path = self.directory.path().join(name);
         let calls = self.directory.path().join("calls");
         let text = format!("#!/bin/sh\necho {name} $# $1 >> {}\n{text}\n", calls.display());
-        std::fs::write(&path, text).expect("it is written");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+        write_script(&path, &text);
         Some(path)
     }
 

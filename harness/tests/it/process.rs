@@ -1,6 +1,5 @@
 //! The handle on a driver's process starts, stops and kills child processes, and drivers elsewhere by commands.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use csi_mock_driver::{CrashMode, MockDriver};
 use csi_proto::{Listener, stop_signal};
 use tempfile::TempDir;
 
-use crate::bench::config;
+use crate::bench::{config, write_script};
 
 /// These variables name the endpoint and the mock driver's configuration file to the process that plays the driver.
 const ENDPOINT: &str = "CSI_HARNESS_TEST_DRIVER_ENDPOINT";
@@ -351,8 +350,7 @@ async fn a_command_that_hands_over_cannot_end_the_driver() {
 fn restart_command(directory: &TempDir, fails: &str) -> Driver {
     let (script, calls) = (directory.path().join("restart.sh"), directory.path().join("calls"));
     let text = format!("#!/bin/sh\necho $# $1 >> {}\n[ \"$1\" != '{fails}' ]\n", calls.display());
-    std::fs::write(&script, text).expect("it is written");
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    write_script(&script, &text);
     Driver::elsewhere(script, LONG)
 }
 
@@ -394,8 +392,7 @@ async fn a_path_command_that_fails_is_named() {
 async fn a_command_that_hangs_has_a_limit() {
     let directory = tempfile::tempdir().expect("a directory");
     let script = directory.path().join("hang.sh");
-    std::fs::write(&script, "#!/bin/sh\nexec sleep 1000\n").expect("it is written");
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    write_script(&script, "#!/bin/sh\nexec sleep 1000\n");
     let driver = Driver::elsewhere(script, Duration::from_millis(50));
     let error = driver.kill().await.expect_err("the command hangs").to_string();
     assert!(error.contains("took longer than 50 ms"), "{error}");
