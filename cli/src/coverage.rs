@@ -143,10 +143,11 @@ fn measure(registry: &Registry, proven: &BTreeSet<&str>, wanted: &Wanted) -> Cov
     for rule in on_drivers().filter(|rule| wanted.has(rule)) {
         let checks: Vec<_> = checks_of(rule, registry).map(str::to_owned).collect();
         let state = state(rule, !checks.is_empty(), proven);
-        // Without a version the totals are those of released ones.
+        totals.count(rule, state);
+        // Without a version the shares are those of released ones.
         let is_released = [Version::V1_12, Version::V1_13].iter().any(|version| rule.versions.has(*version));
         if wanted.version.is_some() || is_released {
-            totals.count(rule, state);
+            totals.count_share(rule, state);
         }
         requirements.push(Row {
             id: rule.id,
@@ -186,6 +187,9 @@ impl Totals {
             State::Untestable => &mut self.untestable,
             State::Unchecked => &mut self.unchecked,
         } += 1;
+    }
+
+    fn count_share(&mut self, rule: &Requirement, state: State) {
         if matches!(rule.test, Testability::Untestable | Testability::ModelOnly) {
             return;
         }

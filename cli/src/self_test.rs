@@ -58,8 +58,7 @@ pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
 
 async fn try_all(registry: &Registry, checks: Vec<Check>, jobs: usize) -> Result<Vec<Row>, Error> {
     let mut standing = Standing::begin();
-    let (previews, released): (Vec<_>, Vec<_>) =
-        checks.iter().cloned().partition(is_of_preview);
+    let (previews, released): (Vec<_>, Vec<_>) = checks.iter().cloned().partition(is_of_preview);
     let mut healthy = Outcomes::new();
     for checks in [released, previews].iter().filter(|checks| !checks.is_empty()) {
         let playing = play(registry, checks, Vec::new(), None);

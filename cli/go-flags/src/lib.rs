@@ -84,6 +84,9 @@ fn find(argument: &str) -> Result<Option<(&'static GoFlag, Typed)>, String> {
     Ok(None)
 }
 
+/// The suites that find everything that the Go program fails. It meets some mistakes only because it makes a right call after one that was
+/// rejected, as after-error does.
+const OF_GO: &str = "--suite=sanity,after-error";
 /// The fewest letters of a name without `ginkgo.`. Shorter names are flags of csi-sanity, such as `-vv`.
 const BARE_NAME_MIN: usize = 4;
 
@@ -170,9 +173,9 @@ impl Translated {
         }
         self.demand_endpoint(has_endpoint)?;
         if self.go_flag.is_some() && self.is_run() && !self.has(&["--suite"]) {
-            self.arguments.insert(1, "--suite=sanity".into());
+            self.arguments.insert(1, OF_GO.into());
             self.notes.push(
-                "as the Go csi-sanity, this runs the suite sanity alone; all suites: csi-sanity run --endpoint …"
+                "this runs what the Go csi-sanity tests, the suites sanity and after-error; all suites: csi-sanity run --endpoint …"
                     .to_owned(),
             );
         }

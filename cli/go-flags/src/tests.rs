@@ -10,7 +10,7 @@ fn ours(arguments: &[&str]) -> Result<Vec<String>, String> {
 
 fn check(arguments: &[&str], expected: &[&str]) {
     let with_endpoint = [&["-csi.endpoint", "/csi.sock"], arguments].concat();
-    let expected = [&["run", "--suite=sanity", "--endpoint=/csi.sock"], expected].concat();
+    let expected = [&["run", "--suite=sanity,after-error", "--endpoint=/csi.sock"], expected].concat();
     assert_eq!(ours(&with_endpoint).unwrap(), expected, "{arguments:?}");
 }
 
@@ -92,7 +92,7 @@ fn access_types_are_read_as_go_reads_them() {
 fn our_own_flags_and_commands_pass() {
     check(&["--strict", "-vv", "--filter", "!a/b"], &["--strict", "-vv", "--filter", "!a/b"]);
     assert_eq!(ours(&["list", "--format", "json"]).unwrap(), ["list", "--format", "json"]);
-    let with_suite = ["run", "--suite=sanity", "--focus=a", "--endpoint=/s"];
+    let with_suite = ["run", "--suite=sanity,after-error", "--focus=a", "--endpoint=/s"];
     assert_eq!(ours(&["run", "-ginkgo.focus=a", "--endpoint=/s"]).unwrap(), with_suite);
     assert_eq!(ours(&["list", "-ginkgo.focus=a"]).unwrap(), ["list", "--focus=a"]);
     assert_eq!(ours(&[]).unwrap(), ["run"]);
@@ -135,7 +135,10 @@ fn a_driver_that_is_spoken_of_has_to_be_named() {
 fn the_flags_of_the_go_program_run_what_it_is() {
     let arguments = ["-csi.endpoint=/csi.sock", "-ginkgo.v"].map(OsString::from);
     let translated = translate(arguments.to_vec(), false).unwrap();
-    assert_eq!(translated.arguments, ["run", "--suite=sanity", "--endpoint=/csi.sock", "--verbose"]);
+    assert_eq!(
+        translated.arguments,
+        ["run", "--suite=sanity,after-error", "--endpoint=/csi.sock", "--verbose"]
+    );
     let [hint] = &translated.notes[..] else { panic!("{:?}", translated.notes) };
     assert!(hint.contains("all suites: csi-sanity run"), "{hint}");
     let arguments = ["-csi.endpoint=/csi.sock", "--suite", "data"].map(OsString::from);

@@ -132,12 +132,7 @@ fn growth_of_rejections(defects: &str) -> Result<Vec<Outcome>, Failed> {
 }
 
 fn checks() -> impl Iterator<Item = Check> {
-    registry()
-        .checks()
-        .map(|(_, check)| check.clone())
-        .filter(needs_process)
-        .collect::<Vec<_>>()
-        .into_iter()
+    registry().checks().map(|(_, check)| check.clone()).filter(needs_process).collect::<Vec<_>>().into_iter()
 }
 
 fn seed() -> u64 {
