@@ -16,7 +16,6 @@ pub(crate) use survey::on_one_line;
 use csi_harness::client::target::TargetError;
 use csi_harness::driver::Driver;
 use csi_harness::protocol::capability::Capability;
-use csi_harness::text::encoding::shell_word;
 use csi_harness::text::message::error_chain;
 
 use crate::args::InitArgs;
@@ -131,7 +130,7 @@ fn print(
     }
     let config = shown(CONFIG_FILE);
     match (survey.works(), survey.makes_volumes()) {
-        (true, _) => next(&mut out, &config, &shown(DEFINITION), survey)?,
+        (true, _) => next(&mut out, &config, &shown(DEFINITION), survey.config.driver_command.is_some())?,
         (false, true) => writeln!(
             out,
             "\nVolumes can be created, but none could be published, for the reasons above. Correct that, and run init again with \
@@ -160,22 +159,18 @@ fn print(
     Ok(if survey.works() { Exit::Success } else { Exit::Broken })
 }
 
-fn next(out: &mut impl Write, config: &Path, definition: &Path, survey: &Survey) -> io::Result<()> {
+fn next(out: &mut impl Write, config: &Path, definition: &Path, starts_driver: bool) -> io::Result<()> {
     let (config, definition) = (config.display(), definition.display());
     writeln!(out, "\nnext: csi-sanity --config {config} --suite sanity")?;
-    match survey.config.driver_command.is_some() {
+    match starts_driver {
         true => writeln!(
             out,
             "      csi-sanity --config {config}   # everything; the driver is also killed and started"
         )?,
         false => writeln!(
             out,
-            "      csi-sanity --config {config} --driver-command {}   # everything; stop the driver first, since the \
-             run starts and kills it",
-            survey
-                .command
-                .as_ref()
-                .map_or_else(|| "'exec ./my-driver'".to_owned(), |seen| shell_word(&seen.here))
+            "      csi-sanity --config {config} --driver-command 'exec ./my-driver'   # everything; stop the driver first, since the \
+             run starts and kills it"
         )?,
     }
     writeln!(out, "      csi-sanity doctor --config {config}")?;

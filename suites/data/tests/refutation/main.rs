@@ -114,7 +114,7 @@ fn is_killed_before_a_change(defect: Option<Defect>) -> Result<(), Failed> {
         };
     }
     let is_found = played.outcomes_of(check).iter().any(|outcome| matches!(outcome, Outcome::Failed(_)));
-    match is_found && story.contains("the driver killed before change") {
+    match is_found && story.contains("the driver killed before its change") {
         true => Ok(()),
         false => Err(Failed::from(format!("the copy that was cut off is not found\n{story}"))),
     }
