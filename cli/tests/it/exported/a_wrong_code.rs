@@ -1,6 +1,7 @@
 // controller/delete-volume/repeated (CTRL-DELETEVOL-003): DeleteVolume must succeed for a volume that is deleted already, but failed
 // expected: OK
-// actual: NOT_FOUND "volume vol-57be646f-00000006 does not exist"
+// actual: NOT_FOUND "volume vol-dcf2b132-00000006 does not exist"
+// The ids above are those of the run that failed; this script gets new ones.
 // Replace ***stripped*** by your secrets.
 //
 // A test for a crate that depends on csi-proto, tonic and tokio, with its features macros and rt. CSI_ENDPOINT names the driver, such as
@@ -17,7 +18,7 @@ async fn controller_delete_volume_repeated() {
     // 1. CreateVolume: OK
     let answer = v1::controller_client::ControllerClient::new(controller.clone())
         .create_volume(v1::CreateVolumeRequest {
-            name: "sanity-99gv8y-5b-0".to_owned(),
+            name: "sanity-u2dfxb-5b-0".to_owned(),
             capacity_range: Some(v1::CapacityRange {
                 required_bytes: 335544320,
                 ..Default::default()
@@ -48,7 +49,7 @@ async fn controller_delete_volume_repeated() {
         .await;
     println!("DeleteVolume: {answer:?}");
 
-    // 3. DeleteVolume: NOT_FOUND volume vol-57be646f-00000006 does not exist
+    // 3. DeleteVolume: NOT_FOUND volume vol-dcf2b132-00000006 does not exist
     let answer = v1::controller_client::ControllerClient::new(controller.clone())
         .delete_volume(v1::DeleteVolumeRequest {
             volume_id: id1.clone(),
