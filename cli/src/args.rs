@@ -441,7 +441,7 @@ pub(crate) struct SuiteRunArgs {
 }
 
 impl SuiteRunArgs {
-    /// As arguments of a run with this effort.
+    /// Returns the arguments of a run with this effort.
     pub(crate) fn with(self, effort: EffortArgs) -> RunArgs {
         let SuiteRunArgs { target, volumes, paths, course, limits, output } = self;
         RunArgs { target, volumes, paths, selection: Selection::default(), course, effort, limits, output }

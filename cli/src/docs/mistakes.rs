@@ -21,7 +21,7 @@ struct Row {
     /// Defects of the mock driver, or of the reference driver.
     #[serde(default)]
     defects: Vec<String>,
-    /// The reason why no driver of ours has this mistake.
+    /// The reason why none of our drivers has this mistake.
     #[serde(default)]
     none: String,
 }

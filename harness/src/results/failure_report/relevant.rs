@@ -117,7 +117,7 @@ fn unanswered(calls: &[&CallRecord], violation: &Violation) -> Vec<usize> {
     let suspects = if named.is_empty() { under_way } else { named };
     let first = calls[suspects[0]];
     let is_equal = |at: &usize| calls[*at].rpc == first.rpc && calls[*at].request() == first.request();
-    // Which one of several equal calls it is makes no difference.
+    // Several equal calls are as good as one.
     if suspects.iter().all(is_equal) { vec![suspects[0]] } else { suspects }
 }
 
