@@ -361,7 +361,7 @@ pub(crate) struct DriverArgs {
 }
 
 impl DriverArgs {
-    /// As arguments of a run, of which nothing else is said.
+    /// Returns the arguments of a run with defaults for everything else.
     pub(crate) fn alone(self) -> RunArgs {
         let DriverArgs { target, volumes, paths, limits } = self;
         let (selection, course, effort, output) = Default::default();

@@ -336,7 +336,7 @@ impl Driver {
     /// able to start two.
     ///
     /// # Errors
-    /// As for [`Driver::start`] and [`Driver::stop`].
+    /// Fails as [`Driver::start`] and [`Driver::stop`] do.
     pub async fn start_twice(&self, wait: Duration, grace: Duration) -> Result<Option<Left>, DriverError> {
         let _turn = self.0.turn.lock().await;
         self.note("a second driver is started beside the first one");

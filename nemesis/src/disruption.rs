@@ -152,7 +152,7 @@ impl Disruption {
     /// Does it, and undoes it at once.
     ///
     /// # Errors
-    /// As for [`Disruption::inject`] and [`Disruption::heal`].
+    /// Fails as [`Disruption::inject`] and [`Disruption::heal`] do.
     pub async fn inject_and_heal(&self, cx: &Cx) -> CheckResult<Duration> {
         self.inject(cx).await?;
         self.heal(cx).await

@@ -67,7 +67,7 @@ pub async fn replace(cx: &Cx, by: Version) -> CheckResult<Duration> {
 /// Starts a version that was chosen, after the one before has ended.
 ///
 /// # Errors
-/// As for [`replace`].
+/// Fails as [`replace`] does.
 pub async fn start(cx: &Cx, by: Version) -> CheckResult<Duration> {
     let stop = match bring_back(cx, "replaced by its other version").await {
         Ok(took) => return Ok(took),
@@ -95,7 +95,7 @@ pub async fn start(cx: &Cx, by: Version) -> CheckResult<Duration> {
 /// half of the time that a start takes. Returns how often it was killed.
 ///
 /// # Errors
-/// As for [`replace`].
+/// Fails as [`replace`] does.
 pub async fn replace_with_kills(cx: &Cx) -> CheckResult<u32> {
     let driver = driver(cx)?;
     cx.expect_no_answer();

@@ -164,7 +164,7 @@ impl Workload {
     /// files of other names.
     ///
     /// # Errors
-    /// As for [`Workload::start`].
+    /// Fails as [`Workload::start`] does.
     pub async fn start_beside_data(target: &Path, volume: &str) -> Result<Workload, StartError> {
         Workload::spawn(target, volume, new_run(), 0, true).await
     }
@@ -172,7 +172,7 @@ impl Workload {
     /// Starts a workload that continues an ended one: it writes behind the last record. The volume may be published at another path now.
     ///
     /// # Errors
-    /// As for [`Workload::start`].
+    /// Fails as [`Workload::start`] does.
     pub async fn resume(target: &Path, ended: &Writer, last: u32) -> Result<Workload, StartError> {
         Workload::spawn(target, &ended.volume, ended.run, last, false).await
     }

@@ -270,7 +270,7 @@ impl Target {
     /// calls. Each node has an endpoint only as its name. The first one has the Controller services, too.
     ///
     /// # Errors
-    /// As for [`Target::connect`].
+    /// Fails as [`Target::connect`] does.
     pub async fn of_services(
         nodes: Vec<(Endpoint, Routes)>,
         mut config: Config,

@@ -40,7 +40,7 @@ impl InUse {
     /// Publishes two new volumes, and starts to write to both.
     ///
     /// # Errors
-    /// As for [`InUse::begin`].
+    /// Fails as [`InUse::begin`] does.
     pub async fn begin_two(cx: &Cx) -> CheckResult<[InUse; 2]> {
         // If one fails, the calls of the other one are still awaited, so that it is known what exists.
         let (first, second) = join(InUse::begin(cx), InUse::begin(cx)).await;
@@ -50,7 +50,7 @@ impl InUse {
     /// Publishes a new volume for several writers on one node where the driver has that mode, and starts to write to it.
     ///
     /// # Errors
-    /// As for [`InUse::begin`].
+    /// Fails as [`InUse::begin`] does.
     pub async fn begin_shared(cx: &Cx) -> CheckResult<InUse> {
         match cx.target().capabilities().has(Capability::NodeSingleNodeMultiWriter) {
             true => InUse::begin_with_mode(cx, Mode::SingleNodeMultiWriter).await,
@@ -74,7 +74,7 @@ impl InUse {
     /// Publishes a volume, and starts to write to it.
     ///
     /// # Errors
-    /// As for [`InUse::begin`].
+    /// Fails as [`InUse::begin`] does.
     pub async fn of(cx: &Cx, volume: TrackedVolume) -> CheckResult<InUse> {
         let cx = cx.scope();
         let volume = publish(&cx, volume).await?;
@@ -150,7 +150,7 @@ impl InUse {
     /// holds.
     ///
     /// # Errors
-    /// As for [`InUse::end`].
+    /// Fails as [`InUse::end`] does.
     pub async fn leave_node(self, last: Action) -> CheckResult<(TrackedVolume, Written)> {
         let cx = self.cx.clone();
         let (mut volume, written) = self.fall_silent(last).await?;
@@ -166,7 +166,7 @@ impl InUse {
     /// Ends the workload in that way, and makes no call: the volume stays published on the node. Returns the volume, and what it holds.
     ///
     /// # Errors
-    /// As for [`InUse::end`].
+    /// Fails as [`InUse::end`] does.
     pub(crate) async fn fall_silent(self, last: Action) -> CheckResult<(TrackedVolume, Written)> {
         self.workload.end(last).await?;
         Ok((self.volume, self.workload.written()))

@@ -37,7 +37,7 @@ pub async fn snapshot(cx: &Cx, volume_id: &str) -> CheckResult<v1::Snapshot> {
 /// A snapshot of this request that is ready to use.
 ///
 /// # Errors
-/// As for [`snapshot`].
+/// Fails as [`snapshot`] does.
 pub(crate) async fn snapshot_as(cx: &Cx, request: v1::CreateSnapshotRequest) -> CheckResult<v1::Snapshot> {
     let refused = "the driver takes no snapshot of a volume in use";
     let first = cx.create_snapshot(request.clone()).await.or_skip(refused)?;

@@ -84,7 +84,7 @@ impl<'a> CaseRunner<'a> {
     /// reported before. From then on it is tolerated, and the sequence is made again to see what lies behind it.
     ///
     /// # Errors
-    /// As for [`CaseRunner::next`].
+    /// Fails as [`CaseRunner::next`] does.
     pub(crate) async fn run(
         &mut self,
         items: &[PlannedStep],

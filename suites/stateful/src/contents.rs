@@ -46,7 +46,7 @@ pub async fn copies(cx: &Cx) -> CheckResult {
 /// Plays two volumes, each of which is used, given back and used again while the other one is in use.
 ///
 /// # Errors
-/// As for [`copies()`].
+/// Fails as [`copies()`] does.
 pub async fn two_volumes(cx: &Cx) -> CheckResult {
     play(cx, places::two_volumes).await
 }
@@ -54,7 +54,7 @@ pub async fn two_volumes(cx: &Cx) -> CheckResult {
 /// Stages and publishes a volume again, at several paths, at one that exists, and after others have removed its mounts.
 ///
 /// # Errors
-/// As for [`copies()`].
+/// Fails as [`copies()`] does.
 pub async fn used_again(cx: &Cx) -> CheckResult {
     play(cx, places::used_again).await
 }
@@ -62,7 +62,7 @@ pub async fn used_again(cx: &Cx) -> CheckResult {
 /// Plays devices and file systems of sizes that are no multiples of usual units.
 ///
 /// # Errors
-/// As for [`copies()`].
+/// Fails as [`copies()`] does.
 pub async fn sizes(cx: &Cx) -> CheckResult {
     play(cx, places::sizes).await
 }
@@ -71,7 +71,7 @@ pub async fn sizes(cx: &Cx) -> CheckResult {
 /// being made are requested again.
 ///
 /// # Errors
-/// As for [`copies()`].
+/// Fails as [`copies()`] does.
 pub async fn driver_killed(cx: &Cx) -> CheckResult {
     let driver = driver(cx)?;
     needs_memory(driver)?;

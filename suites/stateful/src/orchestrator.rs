@@ -219,7 +219,7 @@ impl Orchestrator {
     /// there are none where the driver is not killed for the sake of mounts that it serves.
     ///
     /// # Errors
-    /// As for [`Orchestrator::make_disrupted`]; skip if the changes of the driver cannot be watched.
+    /// Fails as [`Orchestrator::make_disrupted`] does; skip if the changes of the driver cannot be watched.
     pub async fn make_killed(
         &self,
         call: &Call,
