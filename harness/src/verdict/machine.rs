@@ -26,7 +26,8 @@ fn excuse_by(evidence: &mut Evidence, lacks_right: impl Fn(&str) -> Option<&'sta
             evidence.ended = Ok(());
         }
         Err(Stop::Broken(reason) | Stop::Skip(reason)) => {
-            if let Some(right) = lacks_right(reason) {
+            // A check that looks for the right itself names it already.
+            if let Some(right) = lacks_right(reason).filter(|right| !reason.contains(right)) {
                 *reason = format!("{reason}; {right}");
             }
         }
@@ -69,6 +70,8 @@ mod tests {
             judge(Err(Stop::skip("the driver does not do this to a volume in use: EPERM")), &[], &[]);
         let Err(Stop::Skip(reason)) = ended else { panic!("{ended:?}") };
         assert!(reason.ends_with("EPERM; the machine lacks a right"), "{reason}");
+        let (again, ..) = judge(Err(Stop::skip(reason.clone())), &[], &[]);
+        assert!(matches!(again, Err(Stop::Skip(again)) if again == reason), "the right is named once");
         let (ended, blamed, warned) = judge(Ok(()), &["INTERNAL EPERM", "OK"], &["NOT_FOUND"]);
         assert!(matches!(ended, Err(Stop::Broken(_))), "{ended:?}");
         assert_eq!((blamed, warned), (1, 1), "what else is wrong is still said");
