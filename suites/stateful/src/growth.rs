@@ -265,13 +265,14 @@ impl CaseRunner<'_> {
         if self.closes_idle_connections(&seen).await? {
             // An allocator may keep the memory of connections that are closed.
             seen.retain(|growth| !is_of_connections(growth) && growth.resource != Resource::Memory);
-            // Another check may have waited for the connections of its own, while those of this one are still open, each with a thread.
-            let now = self.sample().await?.usage;
-            if seen.iter().any(|growth| stays(growth, &now)) {
-                self.cx.wait(Settles::ProcessShrunk, KEEP_ALIVE, KEEP_ALIVE).await;
-            }
             let now = self.sample().await?.usage;
             seen.retain(|growth| stays(growth, &now));
+            // Another check may have waited for its own connections, while those of this one are still open, each with a thread.
+            if !seen.is_empty() {
+                self.cx.wait(Settles::ProcessShrunk, KEEP_ALIVE, KEEP_ALIVE).await;
+                let now = self.sample().await?.usage;
+                seen.retain(|growth| stays(growth, &now));
+            }
         }
         if seen.is_empty() {
             return Ok(());
