@@ -82,7 +82,7 @@ pub(crate) fn refuse_other_name(target: &Target, expected: &str) -> Result<(), E
     }
     let expected = expected.to_owned();
     let actual = match actual.as_str() {
-        "" => "has no name, since GetPluginInfo failed or returned none".to_owned(),
+        "" => "reports no name: GetPluginInfo failed or left it empty".to_owned(),
         name => format!("is {name:?}"),
     };
     Err(Error::OtherDriver { expected, actual, place: target.place().to_string() })

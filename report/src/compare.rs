@@ -507,7 +507,8 @@ mod tests {
     fn checks_that_a_run_did_not_come_to_are_not_newly_skipped() {
         let old = report("a", &[("failed", "failed"), ("late", "passed"), ("later", "passed")], 1);
         let mut new = report("a", &[("failed", "failed"), ("late", "skipped"), ("later", "skipped")], 1);
-        new.checks[1].message = "the run ended before it: a failure (--fail-fast, or --maxfail 1)".to_owned();
+        new.checks[1].message =
+            "the run stopped before this check, after a failure (--fail-fast or --maxfail 1)".to_owned();
         new.checks[2].message = "interrupted".to_owned();
         let found = compare(&old, &new, None);
         assert_eq!((found.newly_skipped.len(), found.not_run, found.is_worse), (0, 2, false), "{found:?}");

@@ -459,7 +459,7 @@ fn verdict(fault: &Fault<'_>, steps: &[Step]) -> Verdict {
         Verdict::ByEye(format!("{what}: expected {}, and found {}", fault.expected, fault.actual))
     };
     let Some(accused) = calls(steps).find(|call| call.is_accused) else {
-        return found("look at what the last step has changed");
+        return found("check the effects of the last step");
     };
     let code = code_named(&accused.code).map(code_name);
     let right = codes(fault.expected);

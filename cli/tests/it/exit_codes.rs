@@ -222,7 +222,7 @@ fn a_run_ends_after_so_many_failures() {
     let arguments = ["--mock-defect", "get-plugin-info-unimplemented", "--filter", INFO, "--jobs", "1"];
     let said = check(&[&arguments[..], &["--maxfail", "1", "--durations", "2"]].concat(), 1, &[]);
     assert!(
-        said.stdout.contains("(--fail-fast, or --maxfail 1)") && said.stdout.contains("slowest checks"),
+        said.stdout.contains("(--fail-fast or --maxfail 1)") && said.stdout.contains("slowest checks"),
         "{}",
         said.stdout
     );

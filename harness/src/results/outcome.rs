@@ -20,7 +20,7 @@ use crate::spec::verdict::{CutShort, Plays, Violation};
 /// The reason of a skip where the run was interrupted.
 pub(crate) const INTERRUPTED: &str = "interrupted";
 /// The beginning of the reason of a skip where the run had met as many failures as it was to meet.
-pub(crate) const ENDED_EARLY: &str = "the run ended before it: ";
+pub(crate) const ENDED_EARLY: &str = "the run stopped before this check, after ";
 
 /// Returns true if a check was skipped for this reason because its run did not come to it.
 pub fn is_of_early_end(reason: &str) -> bool {

@@ -414,7 +414,7 @@ impl<'a> Runner<'a> {
         } else {
             let failures = match self.options.failures_max {
                 Some(most) if most > 1 => format!("{most} failures (--maxfail)"),
-                _ => "a failure (--fail-fast, or --maxfail 1)".to_owned(),
+                _ => "a failure (--fail-fast or --maxfail 1)".to_owned(),
             };
             Outcome::Skipped(format!("{}{failures}", outcome::ENDED_EARLY))
         };

@@ -176,7 +176,7 @@ check! {
             is_any_done = true;
             ensure!(
                 (least..=most).contains(&response.capacity_bytes),
-                "the volume does not have a size that was allowed";
+                "the size of the expanded volume is outside the requested range";
                 expected: format!("{}, or OUT_OF_RANGE", between(least, most)),
                 actual: format!("capacity_bytes {}", sized(response.capacity_bytes).of_field())
             );
