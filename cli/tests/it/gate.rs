@@ -366,7 +366,7 @@ fn a_report_too_long_for_github_is_named_there() {
     assert!(summary.len() < 1000 && summary.contains("csi-sanity-report/csi-sanity.md"), "{summary}");
 }
 
-/// Returns true if a shell that is started here cannot be interrupted: a process that starts with an ignored signal goes on ignoring it.
+/// Returns true if a shell that is started here cannot be interrupted: a process inherits the signals that its parent ignores.
 fn ignores_interrupts() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();

@@ -40,7 +40,7 @@ fn stored_failures_are_played_first() {
     for seed in ["1", "2"] {
         let said = check(&[&volumes[..], &defect, &["--seed", seed]].concat(), 1, &[]);
         assert!(said.stdout.contains("still failing"), "{}", said.stdout);
-        // The search goes on after a case is found, and may find the same mistake in another way.
+        // The search continues after it has found a case, and may store a second one for the mistake.
         assert!(stored() >= found, "the case is kept");
     }
     let said = check(&volumes, 0, &[]);
@@ -61,7 +61,7 @@ fn a_kill_is_part_of_a_stored_case() {
     let folder = tempfile::tempdir().unwrap();
     let cases = folder.path().to_str().unwrap();
     let defect = ["--mock-defect", "restart-forgets-last-write"];
-    // It depends on the moment which write is the last one, so that the search goes on until a kill finds the mistake.
+    // The time of the kill decides which write is the last one, so the search repeats until a kill finds the mistake.
     let until_found = ["--kills", "200", "--budget", "1m"];
     let find = [&["--filter", "restart/under-load", "--regressions", cases][..], &until_found].concat();
     check(&[find.as_slice(), &defect].concat(), 1, &[]);

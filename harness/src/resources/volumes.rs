@@ -1,5 +1,5 @@
-//! Limits of volumes: one check at a time has some of those that an administrator made, and a node that reports a limit has
-//! no more of them than that.
+//! Limits of volumes: a pre-provisioned volume belongs to one check at a time, and a node gets no more volumes than the limit that it
+//! reports.
 
 use std::sync::Arc;
 

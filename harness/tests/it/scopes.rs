@@ -29,7 +29,7 @@ check! {
             inner.published(published).await?;
             inner.undo().await?;
             ensure!(listed(cx).await? == [kept.clone(), outer.clone()], "only the inner part is undone");
-            // A part that was not undone by itself is undone with the part around it.
+            // A scope that its check does not undo is undone with the scope around it.
             let forgotten = case.scope();
             forgotten.new_snapshot(&outer).await?;
             case.undo().await?;

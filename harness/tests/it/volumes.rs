@@ -121,7 +121,7 @@ async fn takes(cx: &Cx, number: usize) -> CheckResult {
     let mut ids = Vec::new();
     for _ in 0..number {
         ids.push(cx.provisioned_volume().await?.id);
-        // Other checks get the chance to take a volume meanwhile.
+        // Other checks can take a volume during this call.
         cx.call(v1::ProbeRequest {}).await.must("be answered")?;
     }
     ids.sort();

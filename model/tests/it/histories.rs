@@ -57,7 +57,7 @@ fn equal_calls_at_the_same_time_make_one_volume() {
     assert_eq!(report.unordered[0].calls, [0, 1]);
 }
 
-/// The other caller is right to be told that the name is taken: the only fault is that the volume is too small.
+/// The driver rightly answers the other caller with ALREADY_EXISTS: the only fault is that the volume is too small.
 #[test]
 fn a_wrong_answer_is_not_held_against_another() {
     let larger = CreateSpec { size: Size::at_least(2 * GIB), source: Some(s(4)), ..wanted() };

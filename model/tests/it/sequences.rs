@@ -34,7 +34,7 @@ fn a_provisioner_repeats_until_an_answer_is_final() {
         story.right(create(v(1), wanted()), answer);
     }
     story.right(create(v(1), wanted()), made(facts(v(1))));
-    // The claim was deleted meanwhile, so that the provisioner deletes the volume.
+    // The provisioner deletes the volume, because the claim was deleted during the call.
     story.done([delete(v(1))]);
 }
 

@@ -31,7 +31,7 @@ const SIZE: i64 = 4 * MIB;
 const LOAD_MS_MAX: u64 = 60;
 /// A worker notices the kill within this time.
 const WORKER_LIMIT: Duration = Duration::from_secs(60);
-/// A call that fails with ABORTED is repeated this number of times at the most.
+/// A call that fails with ABORTED is repeated at most this many times.
 const REPEATS_MAX: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

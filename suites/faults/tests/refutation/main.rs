@@ -25,7 +25,7 @@ use libtest_mimic::{Arguments, Failed};
 const TRIALS_AT_ONCE: usize = 10;
 /// All checks have this time for their faults on a right driver; `FAULTS_RIGHT_MS` gives them more, as ci/matrix does.
 const RIGHT_MS: u64 = 12_000;
-/// The drivers need no time to recover, but a machine may stand still for a while, which is no fault of theirs.
+/// The drivers need no time to recover, but a busy machine may pause them for a while.
 const RIGHT_SETTLES_MS: u64 = 30_000;
 
 fn main() -> ExitCode {

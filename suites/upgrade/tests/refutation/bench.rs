@@ -1,4 +1,4 @@
-//! Runs the suite on the reference driver, which is replaced by itself, right or with a defect.
+//! Runs the suite on the reference driver: both versions are the same program, and the second one may have a defect.
 
 use std::path::Path;
 
