@@ -113,11 +113,13 @@ struct Tries<'a> {
     rpc: Rpc,
     pauses: Pauses,
     unanswered: u32,
+    /// The first end that a caller that makes each call once takes for a failure: `UNAVAILABLE`, or no answer.
+    failed: Option<String>,
 }
 
 impl<'a> Tries<'a> {
     fn of<T>(call: &PendingCall<'a, T>) -> Tries<'a> {
-        Tries { session: call.session, rpc: call.rpc, pauses: Pauses::default(), unanswered: 0 }
+        Tries { session: call.session, rpc: call.rpc, pauses: Pauses::default(), unanswered: 0, failed: None }
     }
 
     /// Returns true, after a pause, if a call that prepares is to be sent again. A driver has time to settle until
@@ -140,12 +142,13 @@ impl<'a> Tries<'a> {
                 }
             };
             if again && self.session.remaining() > self.pauses.next {
-                self.wait(settled).await;
+                self.wait(&ended, settled).await;
                 return true;
             }
             if self.pauses.taken > 0 {
                 patience.was_willing(self.rpc, matches!(ended, Answer::Ok(())));
             }
+            self.end(&ended);
             false
         })
     }
@@ -166,16 +169,37 @@ impl<'a> Tries<'a> {
                 if self.pauses.taken > 0 {
                     self.session.patience().was_judged(self.rpc, tries_max == 0);
                 }
+                self.end(&ended);
                 return false;
             }
-            self.wait(Instant::now() + self.pauses.next).await;
+            self.wait(&ended, Instant::now() + self.pauses.next).await;
             true
         })
     }
 
-    async fn wait(&mut self, until: Instant) {
+    async fn wait(&mut self, ended: &Answer<()>, until: Instant) {
+        let failed = match ended {
+            Answer::Refused(refused) if refused.code == Code::Unavailable => Some(refused.to_string()),
+            Answer::Unknown(why @ (NoAnswer::Timeout(_) | NoAnswer::GivenUp(_) | NoAnswer::Broken(_))) => {
+                Some(why.to_string())
+            }
+            Answer::Ok(()) | Answer::Refused(_) | Answer::Unknown(_) => None,
+        };
+        self.failed = self.failed.take().or(failed);
         let what = Settles::Willing(self.rpc.method);
         self.session.wait_to_repeat(what, &mut self.pauses, until).await;
+    }
+
+    /// Counts the call if the driver has answered it only when it was made again.
+    fn end(&self, ended: &Answer<()>) {
+        let is_answered = match ended {
+            Answer::Ok(()) => true,
+            Answer::Refused(refused) => !effect::is_not_now(self.rpc.method, refused.code),
+            Answer::Unknown(_) => false,
+        };
+        if let Some(failed) = self.failed.as_deref().filter(|_| is_answered) {
+            self.session.target().tally.answered_when_repeated(self.session.label(), self.rpc, failed);
+        }
     }
 }
 

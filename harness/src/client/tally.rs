@@ -95,10 +95,21 @@ impl fmt::Display for FirstFailure {
     }
 }
 
+/// Calls of a check that were answered only when they were made again, after `UNAVAILABLE` or no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repeated {
+    /// The number of such calls.
+    pub(crate) calls: u64,
+    /// The first of them, with the end that it had at first.
+    pub(crate) first: String,
+}
+
 /// Counts the calls of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     rpcs: Mutex<BTreeMap<&'static str, Counted>>,
+    /// By the label of the check, so that there are no more entries than checks.
+    repeated: Mutex<BTreeMap<String, Repeated>>,
 }
 
 #[derive(Debug)]
@@ -153,6 +164,19 @@ impl Tally {
         let mut rpcs = self.rpcs.lock();
         let longest = &mut rpcs.entry(rpc.path).or_insert_with(|| Counted::of(rpc)).calls.longest_pause;
         *longest = Some(longest.map_or(pause, |longest| longest.max(pause)));
+    }
+
+    /// Notes a call that was answered only when it was made again. `ended` is the end that it had at first.
+    pub(crate) fn answered_when_repeated(&self, check: &str, rpc: Rpc, ended: &str) {
+        let mut repeated = self.repeated.lock();
+        let first =
+            || Repeated { calls: 0, first: format!("{} ended with {}", rpc.method, shortened(ended)) };
+        repeated.entry(check.to_owned()).or_insert_with(first).calls += 1;
+    }
+
+    /// Calls that were answered only when they were made again, by the label of the check.
+    pub(crate) fn repeated(&self) -> BTreeMap<String, Repeated> {
+        self.repeated.lock().clone()
     }
 
     /// The first call of the RPC that failed for this reason, if the driver has done none since.
@@ -244,6 +268,15 @@ mod tests {
         let [calls] = &tally.calls()[..] else { panic!("one RPC") };
         assert_eq!((calls.done, calls.refused, calls.unanswered), (1, 0, 1));
         assert_eq!(calls.times.longest(), Duration::from_micros(5), "only what was done");
+    }
+
+    #[test]
+    fn calls_answered_when_repeated_are_counted_by_check() {
+        let (tally, rpc) = (Tally::default(), v1::ProbeRequest::RPC);
+        tally.answered_when_repeated("a", rpc, "UNAVAILABLE \"later\"");
+        tally.answered_when_repeated("a", rpc, "UNAVAILABLE \"still later\"");
+        let expected = Repeated { calls: 2, first: "Probe ended with UNAVAILABLE \"later\"".to_owned() };
+        assert_eq!(tally.repeated(), BTreeMap::from([("a".to_owned(), expected)]));
     }
 
     #[test]

@@ -202,6 +202,7 @@ impl<'a> Runner<'a> {
         if let Some(before) = self.before.take() {
             self.report_leaks(before).await;
         }
+        self.report_repeated_calls();
         let around = std::mem::take(&mut self.around).news(&self.target);
         let mut summary = std::mem::take(&mut self.dispatcher.summary);
         summary.left_behind.extend(around);
@@ -214,6 +215,25 @@ impl<'a> Runner<'a> {
         summary.judged = (!target.nodes().is_empty()).then(|| target.judged());
         self.dispatcher.emit(&Event::Finished(&summary));
         summary
+    }
+
+    /// Remarks on calls that were answered only when they were made again. Orchestrators repeat such calls, so that no check fails for
+    /// them, but other callers do not. Checks that may harm the driver are left out, since they cause such answers themselves.
+    fn report_repeated_calls(&mut self) {
+        let mut repeated = self.target.tally.repeated();
+        repeated.retain(|label, _| {
+            !self.options.registry.find(label).is_ok_and(|check| check.course().may_harm())
+        });
+        let calls: u64 = repeated.values().map(|one| one.calls).sum();
+        let Some((label, repeated)) = repeated.first_key_value() else { return };
+        let begins = match calls {
+            1 => "a call was answered only when it was made again".to_owned(),
+            calls => format!("{calls} calls were answered only when they were made again"),
+        };
+        self.dispatcher.emit(&Event::Remark(&format!(
+            "{begins}: in {label}, {} at first. Orchestrators repeat such calls; a caller that does not, such as the Go csi-sanity, fails",
+            repeated.first
+        )));
     }
 
     /// Parallel checks, then those that run alone, and those that may harm others in order of harm, with a look at the driver

@@ -50,6 +50,20 @@ async fn a_preparing_call_is_repeated_after_a_time_limit() {
     mock.fail.insert("CreateVolume".parse().unwrap(), "DEADLINE_EXCEEDED:2".parse().unwrap());
     let ran = Bench::start(mock, config()).await.run(&[&ONE_VOLUME]).await;
     assert_eq!(ran.outcome(&ONE_VOLUME), &Outcome::Passed);
+    let remark = "a call was answered only when it was made again: in answers/one-volume, CreateVolume ended with the driver gave up: \
+        DEADLINE_EXCEEDED";
+    assert!(matches!(&ran.remarks[..], [one] if one.starts_with(remark)), "{:?}", ran.remarks);
+}
+
+#[tokio::test]
+async fn a_call_that_succeeds_when_repeated_is_remarked_on() {
+    let mut mock = csi_mock_driver::Config::default();
+    mock.fail.insert("CreateVolume".parse().unwrap(), "UNAVAILABLE:2".parse().unwrap());
+    mock.fail.insert("CreateSnapshot".parse().unwrap(), "ABORTED:1".parse().unwrap());
+    let ran = Bench::start(mock, config()).await.run(&[&ORDINARY]).await;
+    assert_eq!(ran.outcome(&ORDINARY), &Outcome::Passed);
+    let remark = "a call was answered only when it was made again: in answers/ordinary, CreateVolume ended with UNAVAILABLE";
+    assert!(matches!(&ran.remarks[..], [one] if one.starts_with(remark)), "{:?}", ran.remarks);
 }
 
 check! {
