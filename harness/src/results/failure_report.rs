@@ -141,7 +141,7 @@ fn write_finding(
 ) -> fmt::Result {
     writeln!(f, "  {}", shortened(&violation.message))?;
     if let Some(rule) = rule(report, violation) {
-        writeln!(f, "  requirement  {} ({}), {}", rule.id, rule.level, rule.section)?;
+        writeln!(f, "  requirement  {} ({}), {}", rule.id, rule.strength(), rule.section)?;
         writeln!(f, "               {}", rule.sentence())?;
         if let Some(why) = rule.why_only_warned().filter(|_| kind == OutcomeKind::Warned) {
             writeln!(f, "  only warns   {why}")?;

@@ -186,6 +186,14 @@ impl Requirement {
         }
     }
 
+    /// The keyword, and that it is inferred if it does not stand in the text: `MUST, inferred`.
+    pub fn strength(&self) -> String {
+        match self.basis {
+            Basis::Derived | Basis::Analogy => format!("{}, inferred", self.level),
+            _ => self.level.to_string(),
+        }
+    }
+
     /// The statement as one sentence.
     pub fn sentence(&self) -> String {
         format!("{}: {}", self.when, self.expect)

@@ -73,7 +73,7 @@ fn write_facts(list: &mut Html, check: &CheckEntry) {
         list.leaf("dt", &[], "requirement");
         list.element("dd", &[], |item| {
             requirements::write_link(item, rule);
-            item.text(&format!(" ({}), {}", rule.level, rule.section));
+            item.text(&format!(" ({}), {}", rule.strength(), rule.section));
         });
         fact(list, "it says", &rule.sentence());
         let why = rule.why_only_warned().filter(|_| check.outcome() == OutcomeKind::Warned);
