@@ -13,7 +13,7 @@ use crate::program::check;
 
 /// Each entry has the flags of a run on the built-in driver, the check, texts that the exported test must contain, and the largest number
 /// of calls that it may make.
-const CASES: [(&[&str], &str, &[&str], usize); 5] = [
+const CASES: [(&[&str], &str, &[&str], usize); 6] = [
     (
         &[
             "--mock-defect",
@@ -54,6 +54,19 @@ const CASES: [(&[&str], &str, &[&str], usize); 5] = [
         "every-reply/fields/required",
         &["CreateVolume(ctx, request1)", "withoutIDs(plainMessage(response1), now)"],
         1,
+    ),
+    (
+        &[
+            "--mock-defect",
+            "condition-message-empty",
+            "--suite",
+            "sanity",
+            "--filter",
+            "controller/controller-get-volume/* every-reply/fields/required",
+        ],
+        "every-reply/fields/required",
+        &["CreateVolume(ctx, request1)", "ControllerGetVolume(ctx, request2)", "undo(\"DeleteVolume\""],
+        2,
     ),
     (
         &[

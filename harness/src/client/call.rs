@@ -18,6 +18,7 @@ use tower::util::MapResponse;
 
 use crate::client::answer::{Answer, NoAnswer, Received, Refused};
 use crate::client::patience::Patience;
+use crate::client::record::CallLog;
 use crate::client::response_rules::{Heard, ResponseRules};
 use crate::text::message::error_chain;
 
@@ -53,8 +54,17 @@ pub(crate) struct Exchange<'a> {
     pub(crate) limit: Duration,
     pub(crate) patience: &'a Patience,
     pub(crate) response_rules: &'a ResponseRules,
-    /// Label of the check that makes the call; `None` outside of checks.
-    pub(crate) check: Option<&'a str>,
+    /// The check that makes the call; `None` outside of checks.
+    pub(crate) caller: Option<CallingCheck<'a>>,
+}
+
+/// A check that makes a call.
+#[derive(Clone, Copy)]
+pub(crate) struct CallingCheck<'a> {
+    /// Its label.
+    pub(crate) check: &'a str,
+    /// Its calls so far.
+    pub(crate) log: &'a CallLog,
 }
 
 /// An answer, and when it arrived.
@@ -110,7 +120,7 @@ impl Exchange<'_> {
 
     /// Decides how a call ended, and passes the reply to those who look at every reply.
     fn judge(&self, code: &OddCode, ended: Result<Result<Received, Status>, Duration>) -> Answer<Received> {
-        let heard = self.response_rules.heard(self.rpc, &self.request, self.check);
+        let heard = self.response_rules.heard(self.rpc, &self.request, self.caller);
         if let Some(code) = code.0.get() {
             heard.odd_code(code);
         }

@@ -1,6 +1,6 @@
 //! Records the calls of a check. Messages are kept as bytes, and turned into text without their secrets only on demand.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tonic::Code;
 
 use crate::client::answer::{Answer, NoAnswer, Received};
 use crate::client::spent::{Clock, TimeSpent};
-use crate::protocol::rpc::Facts;
+use crate::protocol::rpc::{Facts, Resource};
 use crate::spec::verdict::{CutShort, ReproductionStep, Violation};
 
 /// Calls kept for one check, encoded. A check that makes more loses some from the middle: the first ones made what the
@@ -354,6 +354,32 @@ impl CallLog {
         let inner = self.inner.lock();
         let all = inner.first.iter().chain(&inner.latest);
         all.filter(|call| call.request().to_string().contains(&id) || made(call)).cloned().collect()
+    }
+
+    /// The kept calls that succeeded and changed one of these objects. Where none is named, as in a list, the calls that made a volume or a
+    /// snapshot.
+    pub(crate) fn changes_of(&self, ids: &BTreeSet<String>) -> Vec<CallRecord> {
+        let ids: Vec<String> = ids.iter().map(|id| Value::from(id.as_str()).to_string()).collect();
+        let is_about_them = |text: &str| ids.iter().any(|id| text.contains(id.as_str()));
+        let leads_there = |call: &&CallRecord| {
+            let (Some(facts), Answer::Ok(response)) = (Facts::of(call.rpc), call.outcome()) else {
+                return false;
+            };
+            let is_shown_by_lists = || {
+                matches!(facts.makes(), Some(Resource::Volume | Resource::Snapshot | Resource::GroupSnapshot))
+            };
+            match ids.is_empty() {
+                true => is_shown_by_lists(),
+                false => {
+                    facts.changes()
+                        && (is_about_them(&call.request().to_string())
+                            || is_about_them(&response.to_string()))
+                }
+            }
+        };
+        let inner = self.inner.lock();
+        let all = inner.first.iter().chain(&inner.latest);
+        all.filter(|call| !call.cleanup).filter(leads_there).cloned().collect()
     }
 
     /// Notes how and when a call ended.

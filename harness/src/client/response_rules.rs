@@ -15,6 +15,8 @@ use csi_proto::{Call, Rpc, code_name, code_named, hidden, redact, v1};
 use prost::Message as _;
 use tonic::{Code, Status};
 
+use crate::client::call::CallingCheck;
+use crate::client::record::CallRecord;
 use crate::config::Config;
 use crate::protocol::rpc::Facts;
 use crate::protocol::version::Version;
@@ -51,22 +53,25 @@ pub struct ResponseBreach {
     pub request: serde_json::Value,
     /// The answer, as JSON or as a status, shortened.
     pub answer: String,
+    /// The calls of the check that made and changed the objects of this call, in order.
+    pub before: Vec<ReproductionStep>,
 }
 
 impl ResponseBreach {
-    /// The call whose reply breaks the rule. A response that was too long to be kept whole is left out.
-    pub fn reproduction(&self) -> ReproductionStep {
+    /// The calls up to the one whose reply breaks the rule. A response to that one that was too long to be kept whole is left out.
+    pub fn reproduction(&self) -> Vec<ReproductionStep> {
         let (code, response) = self.answer.split_once(' ').unwrap_or((&self.answer, ""));
         let code = code_named(code).unwrap_or(Code::Ok);
         let is_whole = !response.contains('…');
         let response = serde_json::from_str(response).ok().filter(|_| is_whole).unwrap_or_default();
-        ReproductionStep {
+        let breach = ReproductionStep {
             rpc: Some(self.rpc.method.to_owned()),
             what: self.rpc.to_string(),
             request: self.request.clone(),
             code: code_name(code).to_owned(),
             response,
-        }
+        };
+        self.before.iter().cloned().chain([breach]).collect()
     }
 }
 
@@ -140,8 +145,13 @@ impl ResponseRules {
     }
 
     /// The observer of the reply to this request.
-    pub(crate) fn heard<'a>(&'a self, rpc: Rpc, request: &'a [u8], check: Option<&'a str>) -> Heard<'a> {
-        Heard { response_rules: self, rpc, request, check }
+    pub(crate) fn heard<'a>(
+        &'a self,
+        rpc: Rpc,
+        request: &'a [u8],
+        caller: Option<CallingCheck<'a>>,
+    ) -> Heard<'a> {
+        Heard { response_rules: self, rpc, request, caller }
     }
 }
 
@@ -150,14 +160,14 @@ pub(crate) struct Heard<'a> {
     response_rules: &'a ResponseRules,
     rpc: Rpc,
     request: &'a [u8],
-    check: Option<&'a str>,
+    caller: Option<CallingCheck<'a>>,
 }
 
 impl Heard<'_> {
     /// Looks at a message that came with OK. A field that only says again what the request says, or lacks, is the
     /// caller's: that such a request was accepted is for another check to judge.
     pub(crate) fn message(&self, message: &[u8]) {
-        self.response_rules.shared_ids.record(self.rpc, self.request, message, self.check);
+        self.response_rules.shared_ids.record(self.rpc, self.request, message, self.check());
         // A list may be filtered by an empty id, so values in its entries never count as copied from the request.
         let request = self.request();
         let legal = request.as_ref().is_none_or(|request| self.is_within_limits(request));
@@ -184,6 +194,23 @@ impl Heard<'_> {
 
     fn request(&self) -> Option<DynamicMessage> {
         reflect::request(self.rpc, self.request)
+    }
+
+    /// The label of the check that made the call.
+    fn check(&self) -> Option<&str> {
+        self.caller.map(|caller| caller.check)
+    }
+
+    /// The calls of the check that made and changed the objects of this call.
+    fn before(&self) -> Vec<ReproductionStep> {
+        let mut objects = BTreeSet::new();
+        if let Some(request) = self.request() {
+            ids(&request, &mut |id| {
+                objects.insert(id.to_owned());
+            });
+        }
+        let changes = self.caller.map(|caller| caller.log.changes_of(&objects)).unwrap_or_default();
+        changes.iter().map(CallRecord::reproduction).collect()
     }
 
     /// Looks at an error that the driver sent.
@@ -334,9 +361,10 @@ impl Heard<'_> {
                     rpc: self.rpc,
                     place: place.to_owned(),
                     actual,
-                    check: self.check.map(str::to_owned),
+                    check: self.check().map(str::to_owned),
                     request: self.request().map_or(serde_json::Value::Null, redact::dynamic),
                     answer: shortened(&answer()),
+                    before: self.before(),
                 }
             });
         }
@@ -439,15 +467,20 @@ fn has_details(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::record::CallLog;
 
     /// Shows the rules an answer with OK.
     fn show<Q: Call>(rules: &ResponseRules, request: &Q, check: Option<&str>, response: &Q::Response) {
-        rules.heard(Q::RPC, &request.encode_to_vec(), check).message(&response.encode_to_vec());
+        let log = CallLog::new();
+        let caller = check.map(|check| CallingCheck { check, log: &log });
+        rules.heard(Q::RPC, &request.encode_to_vec(), caller).message(&response.encode_to_vec());
     }
 
     /// Shows them an error.
     fn show_error<Q: Call>(rules: &ResponseRules, request: &Q, check: Option<&str>, status: &Status) {
-        rules.heard(Q::RPC, &request.encode_to_vec(), check).status(status);
+        let log = CallLog::new();
+        let caller = check.map(|check| CallingCheck { check, log: &log });
+        rules.heard(Q::RPC, &request.encode_to_vec(), caller).status(status);
     }
 
     fn look(response: &v1::GetPluginInfoResponse, requirement: &Requirement) -> Vec<String> {

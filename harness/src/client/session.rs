@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tonic::async_trait;
 
 use crate::client::answer::{Answer, NoAnswer, Received, Streamed};
-use crate::client::call::{self, Ended, Exchange, Form};
+use crate::client::call::{self, CallingCheck, Ended, Exchange, Form};
 use crate::client::patience::{Patience, Pauses, Settles, Waiting};
 use crate::client::record::{CallLog, Caller, Message, Ticket};
 use crate::client::reply::Reply;
@@ -456,8 +456,8 @@ impl Session {
         let target = &self.target;
         let transport = target.transport(self.node, service);
         let (patience, response_rules) = (&target.patience, &target.response_rules);
-        let check = Some(&*self.check);
-        let exchange = Exchange { transport, rpc, request, limit, patience, response_rules, check };
+        let caller = Some(CallingCheck { check: &self.check, log: &self.log });
+        let exchange = Exchange { transport, rpc, request, limit, patience, response_rules, caller };
         match reading {
             Reading::One(form) => exchange.unary(form).await,
             Reading::Stream(form, messages_max) => exchange.streaming(form, messages_max).await,

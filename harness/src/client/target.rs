@@ -669,7 +669,7 @@ impl Target {
                     limit: Duration::from_millis(self.config.time_limits.alive_ms),
                     patience: &self.patience,
                     response_rules: &self.response_rules,
-                    check: None,
+                    caller: None,
                 };
                 let answer = ask.unary(call::form::<v1::GetPluginInfoResponse>).await.answer;
                 !matches!(answer, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)))

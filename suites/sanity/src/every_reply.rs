@@ -98,7 +98,7 @@ fn circumstances(breach: &ResponseBreach) -> &'static str {
 /// Returns the violation with the checks in which it occurred, and the calls whose replies show it.
 fn seen_with(violation: Violation, breaches: &[ResponseBreach]) -> Violation {
     let calls = breaches.iter().take(CALLS_SHOWN_MAX).map(call);
-    let reproduction = breaches.first().map(ResponseBreach::reproduction).into_iter().collect();
+    let reproduction = breaches.first().map(ResponseBreach::reproduction).unwrap_or_default();
     breaches
         .iter()
         .fold(violation, |violation, breach| violation.along_with(breach.check.as_deref()))
@@ -143,6 +143,7 @@ mod tests {
             check: Some(check.to_owned()),
             request: Default::default(),
             answer: String::new(),
+            before: Vec::new(),
         };
         let seen =
             [breach("faults/commands"), breach("hostile/limits/strings"), breach("property/volumes@block")];

@@ -266,7 +266,7 @@ impl<'a> Interview<'a> {
                 limit: self.config.time_limits.call(rpc.method),
                 patience: &self.patience,
                 response_rules: &self.response_rules,
-                check: None,
+                caller: None,
             };
             match ask.unary(call::form::<Q::Response>).await.answer {
                 Answer::Refused(refused)
