@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
-use crate::protocol::rpc::Facts;
+use crate::protocol::rpc::{Facts, Resource};
 use crate::spec::requirements::{Requirement, req};
 use crate::spec::verdict::{Damage, Violation};
 
@@ -79,7 +79,13 @@ pub(super) fn relevant(
         about.extend(named.iter().flatten().filter(is_in_violation).cloned());
     }
     if about.is_empty() {
-        return Relevant { accused, because, suspects, places: (0..calls.len()).collect() };
+        let places = match because == Because::ItsEnd && suspects.is_empty() {
+            true => (0..calls.len())
+                .filter(|at| *at == accused || is_shown_by(calls[accused], calls[*at]))
+                .collect(),
+            false => (0..calls.len()).collect(),
+        };
+        return Relevant { accused, because, suspects, places };
     }
     for _ in 0..GENERATIONS_MAX {
         let made = calls.iter().zip(&named).filter(|(call, _)| makes_something(call));
@@ -145,6 +151,15 @@ fn rejected(calls: &[&CallRecord], violation: &Violation) -> Option<usize> {
         violation.message.starts_with(call.rpc.method) && violation.actual.starts_with(&refused.to_string())
     };
     calls.iter().position(is_quoted)
+}
+
+/// Returns true if a call that names no object may have met what the other call has made: lists and the capacity depend on volumes and
+/// snapshots, and calls of other services do not.
+fn is_shown_by(call: &CallRecord, other: &CallRecord) -> bool {
+    let is_shown = Facts::of(other.rpc)
+        .and_then(Facts::makes)
+        .is_some_and(|made| matches!(made, Resource::Volume | Resource::Snapshot | Resource::GroupSnapshot));
+    is_shown && makes_something(other) && Facts::of(call.rpc).is_some_and(Facts::is_about_all)
 }
 
 /// Returns true if the call has made an object that later calls may name.
@@ -350,6 +365,16 @@ mod tests {
             unstaged("copy-of-it", internal()),
         ];
         assert_eq!(found(&calls, "NodeUnstageVolume", &refusal()), (4, vec![0, 2, 3, 4]));
+    }
+
+    #[test]
+    fn a_list_that_crashes_the_driver_needs_what_was_in_it() {
+        let crash = |call_that_crashes: CallRecord| {
+            let calls = [created("one", None), unstaged("one", internal()), call_that_crashes];
+            found(&calls, "", &Violation::new("the driver crashed").damage(Damage::Crash)).1
+        };
+        assert_eq!(crash(call(v1::ListVolumesRequest::default(), broke())), [0, 2]);
+        assert_eq!(crash(call(v1::ProbeRequest {}, broke())), [2]);
     }
 
     #[test]
