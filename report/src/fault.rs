@@ -1,11 +1,15 @@
-//! Each fault once, with the checks that show it.
+//! Each fault once, with the checks that show it, and the wrong codes that many faults share.
 
 use std::collections::BTreeMap;
 
 use csi_harness::results::outcome::OutcomeKind;
+use csi_proto::code_named;
 
 use crate::entry::CheckEntry;
 use crate::journal::Run;
+
+/// Failures with one wrong code from which on they are summed up.
+const SHARED_MIN: usize = 5;
 
 /// A fault: the first check that met it, and the ids of the others.
 pub(crate) struct FaultGroup<'a> {
@@ -51,4 +55,71 @@ pub(crate) fn reported<'a>(firsts: &BTreeMap<&'a str, &'a str>, id: &'a str) -> 
         }
     }
     at
+}
+
+/// Counts the failures in which the driver answered with one code where the rule asks for another error. A driver that makes its errors in one
+/// place fails many checks for one mistake there.
+#[derive(Debug, Default)]
+pub(crate) struct WrongCodes {
+    failures: usize,
+    /// By the expected code and the actual one.
+    by_codes: BTreeMap<(String, String), usize>,
+}
+
+impl WrongCodes {
+    /// Counts a check if it failed.
+    pub(crate) fn add(&mut self, check: &CheckEntry) {
+        if check.outcome() != OutcomeKind::Failed {
+            return;
+        }
+        self.failures += 1;
+        let code = |text: &str| {
+            let word = text.split([' ', ',']).next().unwrap_or_default();
+            code_named(word).map(|_| word.to_owned())
+        };
+        if let (Some(expected), Some(actual)) = (code(&check.expected), code(&check.actual))
+            && expected != actual
+            && expected != "OK"
+        {
+            *self.by_codes.entry((expected, actual)).or_default() += 1;
+        }
+    }
+
+    /// A sentence for each wrong code that many failures have in common.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        let shared = self.by_codes.iter().filter(|(_, failures)| **failures >= SHARED_MIN);
+        let sentence = |((expected, actual), failures): (&(String, String), &usize)| {
+            format!(
+                "{failures} of {} failures are {actual} instead of {expected}, which may be one mistake, in the place where the driver makes \
+                 its errors",
+                self.failures
+            )
+        };
+        shared.map(sentence).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_wrong_code_in_many_failures_is_one_sentence() {
+        let mut codes = WrongCodes::default();
+        let ended = |outcome: &str, expected: &str, actual: &str| -> CheckEntry {
+            let check = serde_json::json!({
+                "id": "a", "outcome": outcome, "message": "", "expected": expected, "actual": actual,
+            });
+            serde_json::from_value(check).expect("a check")
+        };
+        let failed = |expected: &str, actual: &str| ended("failed", expected, actual);
+        (0..6).for_each(|_| codes.add(&failed("INVALID_ARGUMENT, or OK", "UNKNOWN \"no id\"")));
+        (0..4).for_each(|_| codes.add(&failed("NOT_FOUND", "INTERNAL \"gone\"")));
+        (0..7).for_each(|_| codes.add(&failed("OK", "INTERNAL \"busy\"")));
+        codes.add(&failed("one mount", "two mounts"));
+        codes.add(&ended("warned", "INVALID_ARGUMENT", "UNKNOWN"));
+        let expected = "6 of 18 failures are UNKNOWN instead of INVALID_ARGUMENT, which may be one mistake, in the place where the driver \
+            makes its errors";
+        assert_eq!(codes.sentences(), [expected]);
+    }
 }

@@ -9,7 +9,7 @@ use csi_harness::text::shorten::{named, shortened};
 use crate::areas;
 use crate::conclusion::by_profile;
 use crate::entry::TargetEntry;
-use crate::fault::{self, FaultGroup};
+use crate::fault::{self, FaultGroup, WrongCodes};
 use crate::journal::Run;
 use crate::statement::{FOUND_ELSEWHERE, Says};
 use crate::words::{DID_LESS, count, in_words};
@@ -62,6 +62,9 @@ fn write(text: &mut String, run: &Run) -> std::fmt::Result {
         writeln!(text)?;
     }
     write_statement(text, run)?;
+    let mut codes = WrongCodes::default();
+    run.checks.iter().for_each(|check| codes.add(check));
+    codes.sentences().iter().try_for_each(|sentence| writeln!(text, "{sentence}.\n"))?;
     failures(text, run)?;
     warnings(text, run)?;
     trouble(text, run)?;

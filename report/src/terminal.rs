@@ -10,7 +10,6 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use csi_harness::client::patience::Waiting;
 use csi_harness::client::target::Target;
-use csi_harness::protocol::version::{Judged, Version};
 use csi_harness::resources::cleanup::LeftBehind;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report;
@@ -20,7 +19,8 @@ use csi_harness::text::shorten::{named, shortened};
 use crate::areas::{Area, Areas, Verdict};
 use crate::conclusion::{Conclusion, Facts, Severity, by_profile, differ};
 use crate::entry::{CheckEntry, Selection, ShardEntry, SpentEntry, check_entry, target_entry};
-use crate::journal::Run;
+use crate::fault::WrongCodes;
+use crate::journal::{Run, SPECIFICATION};
 use crate::words::{DID_LESS, Outcomes, count, numbers};
 use progress::Progress;
 use stories::Stories;
@@ -90,8 +90,11 @@ pub struct Terminal<W: Write> {
     asked: (Selection, Option<ShardEntry>),
     /// The driver, once it has said who it is.
     driver: String,
+    /// The version by which a stored run judged the driver, and the sign of it.
+    judged: Option<(String, String)>,
     /// Labels of the checks that failed.
     failed: Vec<String>,
+    wrong_codes: WrongCodes,
     /// Labels of those that are flaky and count as failed.
     flaky_failures: Vec<String>,
     /// The reasons why checks did not apply, with the number of checks.
@@ -124,7 +127,9 @@ impl<W: Write> Terminal<W> {
             areas: Areas::default(),
             asked: (Selection { is_whole: true, ..Selection::default() }, None),
             driver: String::new(),
+            judged: None,
             failed: Vec::new(),
+            wrong_codes: WrongCodes::default(),
             flaky_failures: Vec::new(),
             skipped: BTreeMap::new(),
             durations: 0,
@@ -201,6 +206,7 @@ impl<W: Write> Terminal<W> {
         }
         run.checks.iter().for_each(|check| self.add(check));
         self.driver = run.target.driver();
+        self.judged = Some((run.specification.clone(), run.specification_by.clone()));
         self.asked = (run.selection.clone(), run.shard.clone());
         let summary = run.to_summary();
         summary.crashes.iter().for_each(|crash| self.crashed(crash));
@@ -246,6 +252,7 @@ impl<W: Write> Terminal<W> {
     fn add(&mut self, check: &CheckEntry) {
         self.areas.add(check.area(), check.counts_as());
         self.stories.add(check, self.detail);
+        self.wrong_codes.add(check);
         if self.detail >= Detail::Verbose {
             let why = check.known_because.as_ref().unwrap_or(&check.message);
             let time = time(check.duration_ms, &check.spent_ms);
@@ -286,6 +293,7 @@ impl<W: Write> Terminal<W> {
         let (detail, columns) = (self.detail, self.columns);
         let mut failed = std::mem::take(&mut self.failed);
         let mut flaky_failures = std::mem::take(&mut self.flaky_failures);
+        let wrong_codes = std::mem::take(&mut self.wrong_codes);
         failed.sort();
         flaky_failures.sort();
         let mut took = std::mem::take(&mut self.took);
@@ -303,6 +311,8 @@ impl<W: Write> Terminal<W> {
             shard: shard.as_ref(),
             profile: summary.profile,
         };
+        let judged = summary.judged.as_ref().map(|judged| (judged.name(), judged.sign.clone()));
+        let judged = judged.or_else(|| self.judged.take());
         let conclusion = facts.conclude();
         let profiles = facts.under_each(summary);
         self.write(|out| {
@@ -316,11 +326,12 @@ impl<W: Write> Terminal<W> {
             write_failed(out, "failed", &failed)?;
             write_failed(out, "flaky, and counted as failed", &flaky_failures)?;
             if detail > Detail::Quiet {
+                write_wrong_codes(out, &wrong_codes, columns)?;
                 write_cut_short(out, summary)?;
             }
             write_conclusion(out, &driver, &conclusion)?;
-            if let Some(judged) = summary.judged.as_ref().filter(|_| detail > Detail::Quiet) {
-                write_judged(out, judged)?;
+            if let Some((version, sign)) = judged.filter(|_| detail > Detail::Quiet) {
+                write_judged(out, &version, &sign)?;
             }
             if detail > Detail::Quiet && differ(&profiles) {
                 writeln!(out, "by profile: {}", by_profile(&profiles, summary.profile))?;
@@ -361,10 +372,10 @@ impl<W: Write> Reporter for Terminal<W> {
 }
 
 /// Writes the version by which the driver was judged, unless it shows nothing beyond the oldest.
-fn write_judged(out: &mut impl Write, judged: &Judged) -> io::Result<()> {
-    match judged.versions[..] {
-        [Version::V1_12] => Ok(()),
-        _ => writeln!(out, "judged by CSI {}: {}", judged.name(), judged.sign),
+fn write_judged(out: &mut impl Write, version: &str, sign: &str) -> io::Result<()> {
+    match version == SPECIFICATION {
+        true => Ok(()),
+        false => writeln!(out, "judged by CSI {}: {}", plain(version), plain(sign)),
     }
 }
 
@@ -574,6 +585,14 @@ fn write_failed(out: &mut impl Write, heading: &str, failed: &[String]) -> io::R
         hidden => writeln!(out, "  … {hidden} more; --report json=FILE has all of them")?,
     }
     writeln!(out)
+}
+
+/// The wrong codes that many failures have in common.
+fn write_wrong_codes(out: &mut impl Write, codes: &WrongCodes, columns: Option<usize>) -> io::Result<()> {
+    for sentence in codes.sentences() {
+        writeln!(out, "{}", wrap::wrapped(&format!("{sentence}\n"), columns))?;
+    }
+    Ok(())
 }
 
 /// The checks that took longest.
