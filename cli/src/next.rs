@@ -1,6 +1,7 @@
 //! The advice at the end of a run: what the user can do next.
 
 use csi_harness::results::outcome::{Summary, Verdict};
+use csi_proto::{Call as _, v1};
 
 use crate::repeat::Repeat;
 
@@ -38,13 +39,18 @@ impl Next {
     fn command(&self, summary: &Summary) -> Option<String> {
         let Next { is_first, again, with_report, report } = self;
         let failures = summary.counts.failed + summary.counts.flaky_failures;
+        if rejects_every_volume(summary) {
+            let init = "csi-sanity init, with the same flags for the driver   # CreateVolume rejected every request: says what it needs";
+            return Some(init.to_owned());
+        }
         match (summary.verdict(), report) {
             (Verdict::Conforms, _) if *is_first => Some(
                 "csi-sanity init --endpoint unix:///path/of/csi.sock   # tries your driver, and writes its configuration"
                     .to_owned(),
             ),
             (Verdict::Deviates, Some(report)) if failures > 0 => again.as_ref().map(|again| format!(
-                "{again} --only-failed {report}   # after a fix; to accept the failures for now: csi-sanity baseline {report}"
+                "{again} --only-failed {report}   # after a fix; csi-sanity export {report} CHECK prints the calls of a failure as a \
+                 script; csi-sanity baseline {report} accepts the failures for now"
             )),
             (Verdict::Deviates, None) if failures > 0 => with_report
                 .as_ref()
@@ -61,8 +67,15 @@ impl Next {
     }
 }
 
+/// Returns true if the driver was asked for volumes and made none, which kept checks from judging.
+fn rejects_every_volume(summary: &Summary) -> bool {
+    let mut calls = summary.calls.iter().filter(|_| summary.counts.broken > 0);
+    calls.any(|calls| calls.rpc == v1::CreateVolumeRequest::RPC && calls.done == 0 && calls.refused > 0)
+}
+
 #[cfg(test)]
 mod tests {
+    use csi_harness::client::tally::{RpcCalls, Times};
     use csi_harness::results::outcome::Counts;
 
     use super::*;
@@ -94,6 +107,28 @@ mod tests {
         let line = next(false, None).line(&summary).unwrap();
         let all = "csi-sanity run --endpoint /s --suite sanity --report json=report.json ";
         assert!(line.starts_with(all), "{line}");
+    }
+
+    #[test]
+    fn a_driver_that_makes_no_volume_needs_other_settings() {
+        let calls = |done| {
+            let (times, longest_pause) = (Times::default(), None);
+            vec![RpcCalls {
+                rpc: v1::CreateVolumeRequest::RPC,
+                done,
+                refused: 7,
+                unanswered: 0,
+                times,
+                longest_pause,
+            }]
+        };
+        let counts = Counts { failed: 1, broken: 9, ..Counts::default() };
+        let line = |done| {
+            let summary = Summary { counts, calls: calls(done), ..Summary::default() };
+            next(false, Some("r.json")).line(&summary).unwrap()
+        };
+        assert!(line(0).starts_with("csi-sanity init, with the same flags for the driver "), "{}", line(0));
+        assert!(line(1).contains("--only-failed r.json"), "{}", line(1));
     }
 
     #[test]
