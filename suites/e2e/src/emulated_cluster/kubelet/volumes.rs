@@ -273,9 +273,14 @@ impl Kubelet {
         let published = self.shared.heard(&cx.node_publish(request).once().await);
         mount.published = after(&published, before);
         published?;
-        if let Some(group) = pod.spec.fs_group.filter(|_| !driver_sets_group) {
+        if let Some(group) = pod.spec.fs_group {
             let policy = self.shared.csi_driver.fs_group_policy;
-            if !fs_group::applies(policy, &mount.volume, mount.read_only) {
+            if driver_sets_group {
+                let volume = &mount.volume.name;
+                self.cx.happened(format!(
+                    "kubelet left the fsGroup {group} of a pod to the driver, which advertises VOLUME_MOUNT_GROUP, for the volume {volume}"
+                ));
+            } else if !fs_group::applies(policy, &mount.volume, mount.read_only) {
                 let has_object = self.shared.has_csi_driver;
                 self.cx.happened(fs_group::left_alone(policy, has_object, &mount.volume));
             } else if self.cx.is_mount_point(&mount.target) {
