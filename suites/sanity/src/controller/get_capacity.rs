@@ -3,6 +3,8 @@
 use csi_harness::prelude::*;
 
 use super::common::{refused_capability, too_large, unsupported_size};
+use super::create_volume::topology::{known_topologies, request_in};
+use crate::topology::Segments;
 
 /// No storage has this size, and rounding it up does not overflow.
 const HUGE_BYTES: i64 = 1 << 62;
@@ -83,7 +85,7 @@ check! {
 }
 
 check! {
-    /// A scheduler calls it before it places a volume.
+    /// A scheduler calls this RPC before it places a volume.
     AVAILABLE {
         id: "controller/get-capacity/available",
         title: "available_capacity for the parameters of a volume is not negative",
@@ -105,7 +107,7 @@ check! {
 }
 
 check! {
-    /// Schedulers call it for each topology.
+    /// Schedulers call this RPC for each topology.
     TOPOLOGY {
         id: "controller/get-capacity/topology-of-the-node",
         title: "GetCapacity for the topology of the node is answered",
@@ -289,12 +291,13 @@ check! {
 }
 
 check! {
-    /// A number that is that of the whole storage sends volumes to nodes that are full. Thin storage may report as much with a volume as
-    /// without it, as long as it makes what it reports. A large volume is only tried where the number has not changed with a small one, so
-    /// that no storage is used up that is really taken by each volume.
+    /// A number that always shows the whole storage sends volumes to full nodes. Thin storage may report as
+    /// much with a volume as without it, as long as the reported capacity can be used. A large volume is
+    /// tried only if the number did not change with a small one, so that no storage is used up if each volume
+    /// really takes its share.
     CAN_BE_MADE {
         id: "controller/get-capacity/can-be-made",
-        title: "space that GetCapacity still reports beside other volumes is there",
+        title: "the capacity that GetCapacity still reports besides other volumes can be used",
         spec: [req::CTRL_CAPACITY_006],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
         refuted_by: ["get-capacity-constant"],
@@ -358,6 +361,29 @@ async fn made_of(cx: &Cx, required_bytes: i64) -> CheckResult<Result<v1::Volume,
 }
 
 check! {
+    /// A scheduler takes the number for space at the place that it asks about, and places volumes there in vain.
+    UNKNOWN_TOPOLOGY {
+        id: "controller/get-capacity/unknown-topology",
+        title: "there is no capacity where CreateVolume rejects volumes for their topology",
+        spec: [req::CTRL_CAPACITY_004],
+        needs: [GET_CAPACITY, VOLUME_ACCESSIBILITY_CONSTRAINTS, CREATE_DELETE_VOLUME],
+        refuted_by: ["get-capacity-ignores-topology", "get-capacity-constant"],
+    }
+    async |cx| {
+        let known = known_topologies(cx).await?;
+        let keys = known.iter().flat_map(|place| place.keys()).take(1);
+        let nowhere: Segments = keys.map(|key| (key.clone(), "csi-sanity-nowhere".to_owned())).collect();
+        let create = request_in(cx, std::slice::from_ref(&nowhere));
+        if cx.create_volume(create).await.any_answer()?.is_ok() {
+            return Err(Stop::skip("CreateVolume does not reject a topology that does not exist"));
+        }
+        let accessible_topology = Some(v1::Topology { segments: nowhere });
+        let asked = v1::GetCapacityRequest { accessible_topology, ..request(cx) };
+        warn_of_space(cx, "in a topology that does not exist", asked).await
+    }
+}
+
+check! {
     /// The reported number must be the actual limit.
     MINIMUM_HOLDS {
         id: "controller/get-capacity/minimum-holds",
@@ -389,6 +415,7 @@ pub(crate) static CHECKS: &[&Check] = &[
     &MINIMUM,
     &UNSUPPORTED_CAPABILITY,
     &UNKNOWN_PARAMETERS,
+    &UNKNOWN_TOPOLOGY,
     &MAXIMUM_HOLDS,
     &MAXIMUM_REPORTED,
     &MINIMUM_HOLDS,
