@@ -17,13 +17,13 @@ pub static AFTER_ERROR_001: Requirement =
 
 /// Other objects are not affected.
 pub static AFTER_ERROR_002: Requirement =
-    after_error("AFTER-ERROR-002", "a call was rejected or given up", "other objects are as they were");
+    after_error("AFTER-ERROR-002", "a call was rejected or given up", "other objects do not change");
 
 /// Effects of a rejected call.
 pub static AFTER_ERROR_003: Requirement = after_error(
     "AFTER-ERROR-003",
     "a call was rejected with a code that says that nothing was done",
-    "nothing was made or changed by it",
+    "the call created and changed nothing",
 );
 
 /// Calls in another order.

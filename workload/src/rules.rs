@@ -13,7 +13,7 @@ const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'stat
 pub static IN_USE_001: Requirement = rule(
     "IN-USE-001",
     Level::Must,
-    "a call about a volume in use, or about its copies, is made",
+    "a call for a volume in use, or for its copies, is made",
     "the workload meets no error, its file system does not stay frozen, and the volume keeps everything that was durable",
 );
 
@@ -21,7 +21,7 @@ pub static IN_USE_001: Requirement = rule(
 pub static IN_USE_002: Requirement = rule(
     "IN-USE-002",
     Level::Should,
-    "a call about a volume in use is made",
+    "a call for a volume in use is made",
     "no write of the workload takes longer than time-limits: stall-ms",
 )
 .relied_on_by(&[Reliance {
@@ -89,8 +89,8 @@ pub static IN_USE_007: Requirement = rule(
 pub static IN_USE_008: Requirement = rule(
     "IN-USE-008",
     Level::Should,
-    "the driver's processes stand still for a while during a call about a volume in use, and go on",
-    "the call is done, or is done when it is made again",
+    "the driver's processes are stopped for a while during a call for a volume in use",
+    "the call succeeds, or succeeds when it is repeated",
 )
 .relied_on_by(&[Reliance {
     component: "external-snapshotter and external-provisioner",
@@ -102,7 +102,7 @@ pub static IN_USE_008: Requirement = rule(
 pub static IN_USE_009: Requirement = rule(
     "IN-USE-009",
     Level::Should,
-    "the driver's processes stand still during a call about a volume in use",
+    "the driver's processes are stopped during a call for a volume in use",
     "the workload does not wait for them",
 );
 
@@ -110,8 +110,8 @@ pub static IN_USE_009: Requirement = rule(
 pub static IN_USE_010: Requirement = rule(
     "IN-USE-010",
     Level::Should,
-    "a volume is detached from a node that it has left, and attached to another one by a caller that does not know of that",
-    "both calls succeed once they are repeated, also the detach after the other node has got the volume",
+    "a volume is detached from a node that it has left, and attached to another node by an independent caller",
+    "both calls succeed once they are repeated, also if the detach is repeated after the attach",
 )
 .relied_on_by(&[Reliance {
         component: "external-attacher",
@@ -123,6 +123,6 @@ pub static IN_USE_010: Requirement = rule(
 pub static IN_USE_011: Requirement = rule(
     "IN-USE-011",
     Level::Should,
-    "a workload uses a volume, or has found its file system read-only",
-    "the driver reports a problem of the volume in the second case, and none in the first one",
+    "a workload uses a volume, or its file system has become read-only",
+    "the driver reports a problem of the volume only in the second case",
 );

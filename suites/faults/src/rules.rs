@@ -15,24 +15,24 @@ const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'stat
 pub static FAULT_DATA_001: Requirement = rule(
     "FAULT-DATA-001",
     Level::Must,
-    "a command, a device or the machine fails while a volume is staged, published, expanded or given back",
-    "what a workload has made durable in it is there afterwards: a volume that has data is never formatted or emptied",
+    "a command, a device or the machine fails while a volume is staged, published, expanded or unpublished",
+    "everything that a workload has made durable in it still exists: a volume that has data is never formatted or emptied",
 );
 
 /// OK means done.
 pub static FAULT_DONE_001: Requirement = rule(
     "FAULT-DONE-001",
     Level::Must,
-    "a call is answered with OK although something failed on the way",
-    "it has done what it is for",
+    "a call is answered with OK although something failed during the call",
+    "the work of the call is done",
 );
 
 /// Calls succeed in the end.
 pub static FAULT_HEAL_001: Requirement = rule(
     "FAULT-HEAL-001",
     Level::Should,
-    "what failed works again, and the same call is made again",
-    "it is done before long, without anybody's help",
+    "the failed part works again, and the call is repeated",
+    "the call succeeds after a short time and without intervention",
 )
 .relied_on_by(&[Reliance {
     component: "kubelet",
@@ -44,15 +44,15 @@ pub static FAULT_HEAL_001: Requirement = rule(
 pub static FAULT_CODE_001: Requirement = rule(
     "FAULT-CODE-001",
     Level::Should,
-    "a correct request fails because something else does",
-    "the code does not say that the request is wrong or that the RPC is not there, and is not UNKNOWN",
+    "a correct request fails because of another failure",
+    "the code does not mean that the request is wrong or that the RPC is not implemented, and is not UNKNOWN",
 );
 
 /// Calls end in time.
 pub static FAULT_TIME_001: Requirement = rule(
     "FAULT-TIME-001",
     Level::Should,
-    "a command or a system call fails, and does not hang",
+    "a command or a system call fails without hanging",
     "the call is answered in time",
 );
 
@@ -60,8 +60,8 @@ pub static FAULT_TIME_001: Requirement = rule(
 pub static FAULT_OTHERS_001: Requirement = rule(
     "FAULT-OTHERS-001",
     Level::Should,
-    "something fails or hangs that the call about one volume needs",
-    "calls about other volumes that do not need it are answered",
+    "a command or a system call fails or hangs that a call for one volume needs",
+    "calls for other volumes that do not need it are answered",
 );
 
 /// Mounts outlive the driver.
@@ -81,8 +81,8 @@ pub static FAULT_MOUNT_001: Requirement = rule(
 pub static FAULT_LEFT_001: Requirement = rule(
     "FAULT-LEFT-001",
     Level::Should,
-    "a volume is deleted after something has failed in its life",
-    "no more is left of it than without the failure: no mount, loop device, file or volume",
+    "a volume is deleted after a failure during its life",
+    "no more of it remains than without the failure: no mount, loop device, file or volume",
 );
 
 /// All of them.

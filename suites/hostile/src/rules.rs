@@ -14,23 +14,23 @@ const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'stat
 pub static HOSTILE_PATH_001: Requirement = rule(
     "HOSTILE-PATH-001",
     Level::Must,
-    "a text of a request looks like a path, or has steps up in it",
-    "nothing is made, changed or removed outside of what the request is for",
+    "a text in a request looks like a path, or contains ..",
+    "nothing is created, changed or removed outside the objects of the request",
 );
 
 /// Texts run as commands.
 pub static HOSTILE_COMMAND_001: Requirement = rule(
     "HOSTILE-COMMAND-001",
     Level::Must,
-    "a text of a request looks like a command",
-    "it is not run, and does not become an option of a command that is",
+    "a text in a request looks like a command",
+    "the text is not executed, and does not become an option of a command",
 );
 
 /// Texts that become mount options.
 pub static HOSTILE_MOUNT_001: Requirement = rule(
     "HOSTILE-MOUNT-001",
     Level::Must,
-    "a text of a request that is no mount flag looks like mount options",
+    "a text in a request that is not a mount flag looks like mount options",
     "the volume is not mounted with them",
 );
 
@@ -38,8 +38,8 @@ pub static HOSTILE_MOUNT_001: Requirement = rule(
 pub static HOSTILE_SECRET_001: Requirement = rule(
     "HOSTILE-SECRET-001",
     Level::Should,
-    "volume_context carries tokens of a workload, under the keys that Kubernetes has for them",
-    "they are kept out of logs, errors and responses",
+    "volume_context carries tokens of a workload, under the keys that Kubernetes uses for them",
+    "the tokens are kept out of logs, errors and responses",
 );
 
 /// Status codes that do not name the problem.
@@ -47,7 +47,7 @@ pub static HOSTILE_CODE_001: Requirement = rule(
     "HOSTILE-CODE-001",
     Level::Should,
     "a request is nonsense",
-    "it is rejected with a code that says so, and not with INTERNAL or UNKNOWN",
+    "the request is rejected with a suitable code, and not with INTERNAL or UNKNOWN",
 );
 
 /// A rejected request has no effect.
@@ -55,7 +55,7 @@ pub static HOSTILE_EFFECT_001: Requirement = rule(
     "HOSTILE-EFFECT-001",
     Level::Must,
     "a request is rejected as invalid",
-    "nothing is made by it, and what was there before is there",
+    "the request creates nothing, and objects that existed before still exist",
 );
 
 /// Growth of memory, files and threads.
@@ -63,7 +63,7 @@ pub static HOSTILE_GROWTH_001: Requirement = rule(
     "HOSTILE-GROWTH-001",
     Level::Should,
     "many requests were rejected, or connections broken",
-    "memory, open files and threads are given back",
+    "memory, open files and threads are released",
 );
 
 /// Other calls get answers in time.
@@ -71,63 +71,63 @@ pub static HOSTILE_TIME_001: Requirement = rule(
     "HOSTILE-TIME-001",
     Level::Should,
     "one caller sends nonsense, or reads and writes slowly",
-    "others are answered in time",
+    "other callers are answered in time",
 );
 
 /// Foreign files at a target path.
 pub static HOSTILE_PATH_002: Requirement = rule(
     "HOSTILE-PATH-002",
     Level::Should,
-    "a path to unpublish or unstage is no mount of the driver, and holds files or links to some",
-    "the files stay, since the driver has not made them",
+    "a path to unpublish or unstage is not a mount of the driver, and holds files or links to files",
+    "the files stay, because the driver did not create them",
 );
 
 /// A link in place of a target.
 pub static HOSTILE_PATH_003: Requirement = rule(
     "HOSTILE-PATH-003",
     Level::Should,
-    "a symbolic link is in the place of a target path",
-    "what it points to stays as it is",
+    "a symbolic link is in place of a target path",
+    "the file or directory that it points to does not change",
 );
 
 /// A link above a target.
 pub static HOSTILE_PATH_004: Requirement = rule(
     "HOSTILE-PATH-004",
     Level::Should,
-    "a volume is published and unpublished at a path that leads through a symbolic link, as where kubelet's directory is one",
-    "nothing of it is left",
+    "a volume is published and unpublished at a path that leads through a symbolic link, for example because kubelet's directory is one",
+    "nothing of the volume remains",
 );
 
 /// Data of the host in a copy.
 pub static HOSTILE_COPY_001: Requirement = rule(
     "HOSTILE-COPY-001",
     Level::Must,
-    "a volume with symbolic links in it is copied",
-    "links stay links, and nothing that they point to is read or changed",
+    "a volume that contains symbolic links is copied",
+    "links stay links, and their targets are neither read nor changed",
 );
 
 /// Ids of other volumes.
 pub static HOSTILE_ID_001: Requirement = rule(
     "HOSTILE-ID-001",
     Level::Must,
-    "a volume has the name that is the id of another thing",
-    "it is a volume of its own, and the other thing stays as it is",
+    "the name of a volume is the id of another object",
+    "the volume is a separate object, and the other object does not change",
 );
 
 /// Ids inside longer texts.
 pub static HOSTILE_ID_002: Requirement = rule(
     "HOSTILE-ID-002",
     Level::Should,
-    "an id has that of a thing in it, and something before or behind it",
-    "it does not stand for that thing: nobody has got such an id from the driver",
+    "an id contains the id of an object, with something before or after it",
+    "the id does not refer to that object, because the driver never returned such an id",
 );
 
 /// Ids that no object has.
 pub static HOSTILE_ID_003: Requirement = rule(
     "HOSTILE-ID-003",
     Level::Should,
-    "an id is that of a thing but for a letter, or a part of it",
-    "it does not stand for that thing: an id is compared as a whole",
+    "an id differs from the id of an object in one letter, or is a part of it",
+    "the id does not refer to that object, because ids are compared as a whole",
 );
 
 /// Volumes that are used concurrently.

@@ -32,22 +32,22 @@ pub static LOAD_002: Requirement = rule(
     "LOAD-002",
     Level::Must,
     "a correct call is made among many others",
-    "it is done, at the latest when it is repeated as an orchestrator repeats it",
+    "the call succeeds, at the latest when an orchestrator would have repeated it",
 );
 
 /// Resources grow.
 pub static LOAD_003: Requirement = rule(
     "LOAD-003",
     Level::Must,
-    "the load and the number of volumes stay the same",
-    "the resources of the driver level off",
+    "the load and the number of volumes are constant",
+    "the driver's use of resources levels off",
 );
 
 /// A node takes fewer volumes than it names.
 pub static LOAD_004: Requirement = rule(
     "LOAD-004",
     Level::Must,
-    "NodeGetInfo names no limit of volumes, or one that is not reached",
+    "NodeGetInfo reports no limit of volumes, or a limit that is not reached",
     "a volume can be published to the node",
 );
 
@@ -59,16 +59,16 @@ pub static LOAD_005: Requirement =
 pub static LOAD_006: Requirement = rule(
     "LOAD-006",
     Level::Should,
-    "the load stays the same, or the number of volumes grows",
-    "calls take no longer, or longer in proportion to the number of volumes at most",
+    "the load is constant, or the number of volumes grows",
+    "the time of calls does not grow, or grows at most in proportion to the number of volumes",
 );
 
 /// Calls on one volume wait for those on another one.
 pub static LOAD_007: Requirement = rule(
     "LOAD-007",
     Level::Should,
-    "a call on one volume takes long",
-    "calls on other volumes do not wait for it",
+    "a call for one volume takes long",
+    "calls for other volumes do not wait for it",
 );
 
 /// All of them.

@@ -15,20 +15,20 @@ const fn growth(id: &'static str, when: &'static str, expect: &'static str) -> R
 pub(crate) static RESTART_001: Requirement = restart(
     "RESTART-001",
     "the driver was killed and started again",
-    "it reports the same as before about itself, its nodes, volumes and snapshots",
+    "the driver reports unchanged facts about itself, its nodes, volumes and snapshots",
 );
 
 /// Operations that were undone.
 pub(crate) static RESTART_002: Requirement = restart(
     "RESTART-002",
-    "something was undone before the driver was killed and started again",
-    "it stays undone",
+    "an operation was undone before the driver was killed and started again",
+    "the operation stays undone",
 );
 
 /// A volume that was in use when the node rebooted.
 pub(crate) static RESTART_003: Requirement = restart(
     "RESTART-003",
-    "the node lost its mounts, as by a reboot, and a volume is staged and published again with OK",
+    "the node lost its mounts, for example in a reboot, and a volume is staged and published again with OK",
     "the workload finds the volume at the target path",
 );
 
@@ -38,22 +38,22 @@ pub(crate) static RESTART: &[&Requirement] = &[&RESTART_001, &RESTART_002, &REST
 /// Calls that are done and undone.
 pub(crate) static GROWTH_001: Requirement = growth(
     "GROWTH-001",
-    "something is made and undone, or asked for, again and again",
-    "the driver's resources do not grow with each time",
+    "calls are made and undone, or objects are read, again and again",
+    "the driver's resources do not grow with each repetition",
 );
 
 /// Calls that are refused.
 pub(crate) static GROWTH_002: Requirement = growth(
     "GROWTH-002",
     "calls are rejected again and again",
-    "the driver's resources do not grow with each of them",
+    "the driver's resources do not grow with each call",
 );
 
 /// Calls that are given up, and connections that break.
 pub(crate) static GROWTH_003: Requirement = growth(
     "GROWTH-003",
     "calls are given up, or connections broken, again and again",
-    "the driver's resources do not grow with each of them",
+    "the driver's resources do not grow with each repetition",
 );
 
 /// The rules of growth.

@@ -13,8 +13,8 @@ const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'stat
 pub(crate) static UPGRADE_001: Requirement = rule(
     "UPGRADE-001",
     Level::Must,
-    "the next version of the driver is started on what the version before has stored",
-    "it answers",
+    "the next version of the driver is started with the stored state of the version before",
+    "the next version answers",
 );
 
 /// The mounts of volumes in use stay.
@@ -35,7 +35,7 @@ pub(crate) static UPGRADE_003: Requirement = rule(
     "UPGRADE-003",
     Level::Must,
     "the driver is replaced by its next version",
-    "it reports the volumes, snapshots and group snapshots of the version before as that version did",
+    "the next version reports the volumes, snapshots and group snapshots of the version before as that version did",
 );
 
 /// Objects can be used.
@@ -43,7 +43,7 @@ pub(crate) static UPGRADE_004: Requirement = rule(
     "UPGRADE-004",
     Level::Must,
     "the driver is replaced by its next version",
-    "volumes and snapshots of the version before hold their data, and are published, written, expanded, copied and restored as new ones are",
+    "volumes and snapshots of the version before hold their data, and can be published, written, expanded, copied and restored like new ones",
 );
 
 /// Objects can be given back.
@@ -51,7 +51,8 @@ pub(crate) static UPGRADE_005: Requirement = rule(
     "UPGRADE-005",
     Level::Must,
     "the driver is replaced by its next version",
-    "volumes that the version before has published, staged and attached are taken back, and what it has created is deleted",
+    "volumes that the version before has published, staged and attached can be unpublished, unstaged and detached, and its objects can be \
+     deleted",
 );
 
 /// Calls are repeated.
@@ -59,7 +60,7 @@ pub(crate) static UPGRADE_006: Requirement = rule(
     "UPGRADE-006",
     Level::Must,
     "a call that the version before has answered with OK is repeated after the driver was replaced by its next version",
-    "the answer names the same object, with the same contexts, and nothing is made or mounted once more",
+    "the answer names the same object, with the same contexts, and nothing is created or mounted a second time",
 );
 
 /// New objects are like old ones.
@@ -67,7 +68,7 @@ pub(crate) static UPGRADE_007: Requirement = rule(
     "UPGRADE-007",
     Level::Should,
     "the driver is replaced by its next version",
-    "its capabilities, its nodes, and new volumes of an equal request are as before, or the change is announced to its users",
+    "capabilities, nodes, and new volumes of an equal request are as before, or the change is announced to its users",
 );
 
 /// A first start that is interrupted.
@@ -75,7 +76,7 @@ pub(crate) static UPGRADE_008: Requirement = rule(
     "UPGRADE-008",
     Level::Must,
     "the next version of the driver is killed during its first start, and started again",
-    "it answers, and has all objects of the version before",
+    "the next version answers, and has all objects of the version before",
 );
 
 /// A rolling update.
@@ -83,21 +84,22 @@ pub(crate) static UPGRADE_009: Requirement = rule(
     "UPGRADE-009",
     Level::Must,
     "the next version of the driver is started while the version before still answers",
-    "nothing is lost that was answered with OK before that",
+    "nothing is lost that was answered with OK before",
 );
 
 /// The way back.
 pub(crate) static UPGRADE_010: Requirement = rule(
     "UPGRADE-010",
     Level::Must,
-    "a driver whose maker supports a downgrade is replaced by its version before",
-    "that has the objects of both versions with their data, uses them as its own, and takes them back",
+    "a driver that supports a downgrade is replaced by its version before",
+    "the version before has the objects of both versions with their data, and can use, release and delete them",
 );
 
 /// A rolling update of node plugins.
 pub(crate) static UPGRADE_011: Requirement = rule(
     "UPGRADE-011",
     Level::Must,
-    "the controller of the driver and some of its node plugins are of the next version, and others of the version before, as their maker supports",
+    "the controller and some node plugins of the driver have the next version, and other node plugins the version before, which the driver \
+     supports",
     "volumes of both versions can be used on nodes of both, and hold their data when they move",
 );

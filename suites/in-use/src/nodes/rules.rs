@@ -14,7 +14,7 @@ const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'stat
 pub(super) static NODES_001: Requirement = rule(
     "NODES-001",
     Level::Must,
-    "a volume is detached from a node and used on another one, also when the first node or the controller fails before that",
+    "a volume is detached from a node and used on another one, also after a failure of the first node or of the controller",
     "the volume holds everything that was durable on the first node",
 );
 
@@ -22,8 +22,8 @@ pub(super) static NODES_001: Requirement = rule(
 pub(super) static NODES_002: Requirement = rule(
     "NODES-002",
     Level::Should,
-    "a volume is detached from a node and used on another one, and the driver fails a call or is killed during one, or puts off the detach \
-     since the first node does not answer",
+    "a volume is detached from a node and used on another one, and the driver fails a call, is killed during one, or postpones the detach \
+     because the first node does not answer",
     "the calls succeed once they are repeated",
 )
 .relied_on_by(&[Reliance {
@@ -36,8 +36,8 @@ pub(super) static NODES_002: Requirement = rule(
 pub(super) static NODES_003: Requirement = rule(
     "NODES-003",
     Level::Should,
-    "a node unpublishes and unstages a volume that another node has, also when it was away while the volume was detached from it, or when the \
-     driver is killed during a call",
+    "a node unpublishes and unstages a volume that another node has, also if it was down during the detach, or if the driver is killed \
+     during a call",
     "both calls are answered with OK once they are repeated",
 )
 .relied_on_by(&[Reliance {
@@ -50,7 +50,7 @@ pub(super) static NODES_003: Requirement = rule(
 pub(super) static NODES_004: Requirement = rule(
     "NODES-004",
     Level::Must,
-    "a node is started again while volumes are in use on it",
+    "a node reboots while volumes are in use on it",
     "a volume that is staged and published there again holds everything that was durable",
 );
 
@@ -58,7 +58,7 @@ pub(super) static NODES_004: Requirement = rule(
 pub(super) static NODES_005: Requirement = rule(
     "NODES-005",
     Level::Should,
-    "a node is started again while volumes are in use on it, so that nothing is mounted",
+    "a node reboots while volumes are in use on it, so that nothing is mounted",
     "the volumes can be staged and published again, or unpublished and unstaged",
 )
 .relied_on_by(&[Reliance {
@@ -71,14 +71,15 @@ pub(super) static NODES_005: Requirement = rule(
 pub(super) static NODES_006: Requirement = rule(
     "NODES-006",
     Level::Must,
-    "a volume for several writers is published on two nodes",
-    "each of them finds what the other one has made durable",
+    "a multi-writer volume is published on two nodes",
+    "each node finds the data that the other one has made durable",
 );
 
 /// The mounts of the new node stay.
 pub(super) static NODES_007: Requirement = rule(
     "NODES-007",
     Level::Must,
-    "a volume is detached from a node while another node has it, or the first node unpublishes and unstages it then, also when it was away",
+    "a volume is detached from a node while another node has it, or the first node then unpublishes and unstages it, also if it was down \
+     before",
     "the volume stays attached to the other node, and published there",
 );
