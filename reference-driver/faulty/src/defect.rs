@@ -28,50 +28,50 @@ pub(crate) use defects;
 
 defects! {
     Defect;
-    /// `volume_mount_group` is not looked at, though VOLUME_MOUNT_GROUP is advertised.
+    /// `volume_mount_group` is ignored, although VOLUME_MOUNT_GROUP is advertised.
     IgnoresGroup = "hostpath/ignores-group";
-    /// The group of `volume_mount_group` gets the directory, and not what is made in it.
+    /// The directory gets the group of `volume_mount_group`, but new files in it do not.
     GroupOfDirectoryOnly = "hostpath/group-of-directory-only";
     /// The file system is ext4, whatever `fs_type` says.
     IgnoresFsType = "hostpath/ignores-fs-type";
-    /// `mount_flags` are not looked at.
+    /// `mount_flags` are ignored.
     IgnoresMountFlags = "hostpath/ignores-mount-flags";
     /// Volumes are mounted with noexec.
     ForbidsExecution = "hostpath/forbids-execution";
-    /// `readonly` is not looked at.
+    /// `readonly` is ignored.
     IgnoresReadonly = "hostpath/ignores-readonly";
     /// The second target of a volume shows an empty directory.
     HidesFromSecondPod = "hostpath/hides-from-second-pod";
-    /// A target shows the volume that was published before.
+    /// A target path shows the volume that was published before this one.
     MixesUp = "hostpath/mixes-up";
     /// A volume that was staged before is empty.
     WipesAtRestage = "hostpath/wipes-at-restage";
-    /// A repeated NodePublishVolume mounts the volume once more, and each NodeUnpublishVolume takes one mount away.
+    /// A repeated NodePublishVolume mounts the volume once more, and each NodeUnpublishVolume removes one mount.
     StacksPublications = "hostpath/stacks-publications";
-    /// A repeated NodeStageVolume mounts the volume once more, and each NodeUnstageVolume takes one mount away.
+    /// A repeated NodeStageVolume mounts the volume once more, and each NodeUnstageVolume removes one mount.
     StacksStagings = "hostpath/stacks-stagings";
-    /// NodeUnpublishVolume does nothing at a path that the table of mounts has in another form.
+    /// NodeUnpublishVolume does nothing at a path that is written in another form in the mount table.
     ForgetsUnusualPaths = "hostpath/forgets-unusual-paths";
     /// NodeUnpublishVolume does nothing.
     StaysPublished = "hostpath/stays-published";
     /// NodeExpandVolume does nothing.
     NodeExpandsNothing = "hostpath/node-expands-nothing";
-    /// ControllerExpandVolume does nothing, and says that the node has nothing to do either.
+    /// ControllerExpandVolume does nothing, and reports that no node expansion is required.
     ControllerExpandsNothing = "hostpath/controller-expands-nothing";
     /// A volume made from a volume is empty.
     ClonesNothing = "hostpath/clones-nothing";
     /// A volume made from a snapshot is empty.
     RestoresNothing = "hostpath/restores-nothing";
-    /// A volume made from a snapshot shows what its source holds at that time.
+    /// A volume made from a snapshot has the contents that the source has at the time of the restore.
     RestoresLater = "hostpath/restores-later";
-    /// A volume made from a snapshot or a volume has neither links nor files whose names begin with a dot.
+    /// A volume made from a snapshot or a volume has no links and no files whose names begin with a dot.
     CopiesPlainFiles = "hostpath/copies-plain-files";
-    /// A volume made from a snapshot or a volume cannot be staged while another one is, as where a copy cannot be distinguished from its
+    /// A volume made from a snapshot or a volume cannot be staged while another volume is, as if a copy could not be distinguished from its
     /// source.
     RefusesCopiesBesideSource = "hostpath/refuses-copies-beside-source";
-    /// A volume made larger from a snapshot has the size of the snapshot.
+    /// A larger volume made from a snapshot has only the size of the snapshot.
     RestoresNoLarger = "hostpath/restores-no-larger";
-    /// The members of a group snapshot name each other's volumes as their sources.
+    /// The members of a group snapshot have each other's volumes as their sources.
     MixesUpMembers = "hostpath/mixes-up-members";
     /// NodeUnpublishVolume removes the last byte of each file in the volume.
     LosesLastByte = "hostpath/loses-last-byte";
@@ -79,89 +79,89 @@ defects! {
     CutsFiles = "hostpath/cuts-files";
     /// ControllerModifyVolume does nothing.
     TakesAnyAttributes = "hostpath/takes-any-attributes";
-    /// The free space is below zero.
+    /// available_capacity is negative.
     NegativeCapacity = "hostpath/negative-capacity";
-    /// A volume is said to be in a segment that was not asked for.
+    /// A volume is reported to be in a topology segment that was not requested.
     MadeElsewhere = "hostpath/made-elsewhere";
-    /// `readonly` of ControllerPublishVolume is not looked at.
+    /// `readonly` of ControllerPublishVolume is ignored.
     AttachesForWriting = "hostpath/attaches-for-writing";
-    /// The second member of a group snapshot holds what is written until it is restored.
+    /// The second member of a group snapshot also holds what was written until it is restored.
     GroupsOverTime = "hostpath/groups-over-time";
     /// CreateVolumeGroupSnapshot takes the second member a moment after the first one.
     GroupsOneByOne = "hostpath/group-snapshot-one-by-one";
-    /// Volumes that were asked for for writing are mounted for reading only when they are published once more.
+    /// Volumes that were requested for writing are mounted read-only when they are published again.
     MountsForReadingOnly = "hostpath/mounts-for-reading-only";
-    /// Only the first of `mount_flags` has an effect.
+    /// Only the first of the `mount_flags` has an effect.
     TakesFirstFlagOnly = "hostpath/takes-first-flag-only";
-    /// At the target of a device is a file.
+    /// The target path of a block volume is a file.
     PublishesFilesForDevices = "hostpath/publishes-files-for-devices";
-    /// NodeGetVolumeStats measures the file system that the driver's own directory is on.
+    /// NodeGetVolumeStats measures the file system of the driver's own directory.
     StatsOfTheHost = "hostpath/stats-of-the-host";
-    /// NodeGetVolumeStats returns its first answer for ever.
+    /// NodeGetVolumeStats returns its first reply forever.
     StatsRemembered = "hostpath/stats-remembered";
-    /// A volume that is published for reading only at one target is made to refuse writes at all of them.
+    /// A volume that is published read-only at one target refuses writes at all targets.
     ReadonlyForAll = "hostpath/readonly-for-all";
-    /// A device that is published for reading only at one target is made to refuse writes at all of them, as by BLKROSET.
+    /// A device that is published read-only at one target refuses writes at all targets, as after BLKROSET.
     ReadonlyDeviceForAll = "hostpath/readonly-device-for-all";
-    /// A volume that was published for reading only refuses writes from then on.
+    /// A volume that was published read-only refuses writes from then on.
     ReadonlyStays = "hostpath/readonly-stays";
     /// NodePublishVolume publishes the bare directory if the staging directory has lost its mount.
     PublishesBareStaging = "hostpath/publishes-bare-staging";
-    /// At the second target of a volume, the mount fails, and NodePublishVolume answers OK with a bare directory there.
+    /// At the second target of a volume the mount fails, and NodePublishVolume returns OK with a bare directory there.
     PublishesBareTarget = "hostpath/publishes-bare-target";
-    /// A volume that is published for reading only is mounted without the flags that were asked for.
+    /// A volume that is published read-only is mounted without the requested mount flags.
     ReadonlyDropsFlags = "hostpath/readonly-drops-flags";
-    /// NodeUnpublishVolume does nothing, and answers OK, where the volume is busy.
+    /// If the volume is busy, NodeUnpublishVolume does nothing and returns OK.
     TakesBusyForUnpublished = "hostpath/takes-busy-for-unpublished";
-    /// NodeUnpublishVolume deletes what it finds at the target path, where the volume is busy.
+    /// If the volume is busy, NodeUnpublishVolume deletes the files that it finds at the target path.
     DeletesWhatIsBusy = "hostpath/deletes-what-is-busy";
     /// NodeGetVolumeStats returns twice the size.
     StatsDoubled = "hostpath/stats-doubled";
-    /// DeleteVolume does nothing where a volume of the same name was deleted before.
+    /// DeleteVolume does nothing if a volume of the same name was deleted before.
     DeletesNameOnce = "hostpath/deletes-a-name-once";
-    /// A volume that was staged before holds what was in it when it was first unpublished.
+    /// A volume that is staged again has the contents that it had when it was first unpublished.
     RevertsAtRestage = "hostpath/reverts-at-restage";
-    /// NodeUnpublishVolume restores the file that was written to last to its state when the volume was published, as a dropped cache does.
+    /// NodeUnpublishVolume restores the last written file to its state when the volume was published, as if a cache was dropped.
     DropsLastWrites = "hostpath/drops-last-writes";
-    /// A volume that was staged before lacks the files whose names end in `-wal`, as where a driver takes them for leftovers.
+    /// A volume that is staged again lacks the files whose names end in `-wal`, as if the driver took them for leftovers.
     RemovesLogsAtRestage = "hostpath/removes-logs-at-restage";
-    /// In the largest file of a volume that was staged before, some pairs of sectors have changed places.
+    /// In the largest file of a volume that is staged again, some pairs of sectors are exchanged.
     SwapsSectorsAtRestage = "hostpath/swaps-sectors-at-restage";
-    /// A volume shows what was last in a copy of it, as where both share their data.
+    /// A volume shows the last contents of its copy, as if both shared their data.
     CopiesWriteThrough = "hostpath/copies-write-through";
-    /// A copy of a volume shows what is in the volume now, as where it is a link to it.
+    /// A copy of a volume shows the present contents of the volume, as if it were a link.
     CopiesFollowSource = "hostpath/copies-follow-source";
-    /// The second volume made from a snapshot shows what is in the first one.
+    /// The second volume made from a snapshot shows the contents of the first one.
     RestoresShare = "hostpath/restores-share";
     /// An expanded volume is empty.
     ExpansionWipes = "hostpath/expansion-wipes";
     /// DeleteVolume empties the copies of the volume.
     DeletesCopies = "hostpath/deletes-copies-with-source";
-    /// DeleteVolume for a copy empties its source.
+    /// DeleteVolume of a copy empties its source.
     DeletesSource = "hostpath/deletes-source-with-copy";
-    /// A copy lacks its last part, and the last half of its files.
+    /// A copy lacks its last part and the second half of its files.
     CopiesLoseEnd = "hostpath/copies-lose-end";
     /// The contents of a copy are shifted by 512 bytes.
     CopiesShifted = "hostpath/copies-shifted";
-    /// A copy has wrong bytes in it.
+    /// A copy contains wrong bytes.
     CopiesDamaged = "hostpath/copies-damaged";
-    /// A CreateVolume that begins during another one hands out the volume of that one, as where both take the same free place.
+    /// A CreateVolume that begins during another one returns the volume of that one, as if both took the same free space.
     OverlappingVolumesShare = "hostpath/overlapping-volumes-share";
-    /// CreateVolume of a volume that exists empties it.
+    /// A repeated CreateVolume empties the existing volume.
     WipesAtRepeatedCreation = "hostpath/wipes-at-repeated-creation";
-    /// A copy under the name of another volume is rejected, and that volume is empty.
+    /// A copy under the name of another volume is rejected, and the other volume is emptied.
     RejectedCopyWipesNamesake = "hostpath/rejected-copy-wipes-namesake";
-    /// NodeStageVolume of a staged volume empties it.
+    /// A repeated NodeStageVolume empties the volume.
     WipesAtRepeatedStaging = "hostpath/wipes-at-repeated-staging";
-    /// A volume that is unpublished from its node by the controller is emptied.
+    /// ControllerUnpublishVolume empties the volume.
     WipesAtDetach = "hostpath/wipes-at-detach";
-    /// The last part of a volume, and the last half of its files, is lost when it is unpublished.
+    /// The last part of a volume and the second half of its files are lost when it is unpublished.
     LosesEnd = "hostpath/loses-end";
-    /// A new volume holds what was in the one that was deleted last.
+    /// A new volume holds the contents of the volume that was deleted last.
     HandsOutDeleted = "hostpath/hands-out-deleted-data";
-    /// Nothing is done to publish a volume where a directory exists at the target path.
+    /// NodePublishVolume does nothing if a directory exists at the target path.
     TakesDirectoryForPublished = "hostpath/takes-directory-for-published";
-    /// Nothing is done to publish a volume at a path where it was published before, since it was unpublished or not.
+    /// NodePublishVolume does nothing at a path where the volume was published before, even if it was unpublished since.
     RemembersPublished = "hostpath/remembers-published";
     /// NodeUnpublishVolume fails if nothing is mounted at the path.
     RefusesUnpublishWithoutMount = "hostpath/refuses-unpublish-without-mount";
@@ -169,65 +169,67 @@ defects! {
     RefusesUnstageWithoutMount = "hostpath/refuses-unstage-without-mount";
     /// NodeUnpublishVolume unpublishes the volume at all of its targets.
     UnpublishesAllTargets = "hostpath/unpublishes-all-targets";
-    /// NodeUnpublishVolume also takes away the mount at the staging path, although other pods have the volume.
+    /// NodeUnpublishVolume also removes the mount at the staging path, although other pods use the volume.
     UnpublishDropsStaging = "hostpath/unpublish-drops-staging";
-    /// The volume is looked for by the name in the target path, which is the name in CreateVolume only if the provisioner has made it.
+    /// The volume is identified by the name in the target path, which is the name in CreateVolume only if the provisioner has created the
+    /// volume.
     LooksForNameInPath = "hostpath/looks-for-name-in-path";
-    /// A volume that is staged again shows another one that is published.
+    /// A volume that is staged again shows another published volume.
     MixesUpRestaged = "hostpath/mixes-up-restaged";
     /// DeleteVolume unmounts another volume.
     DeleteUnmountsOthers = "hostpath/delete-unmounts-others";
-    /// Volumes are rounded down to whole MiB, and are said to have what was asked for.
+    /// Volumes are rounded down to whole MiB, but the requested size is reported.
     RoundsDown = "hostpath/rounds-down";
-    /// Volumes with a limit are a MiB larger than it, and are said to have what was asked for.
+    /// Volumes with a limit are one MiB larger than it, but the requested size is reported.
     ExceedsLimit = "hostpath/exceeds-limit";
-    /// A volume made from a snapshot is as large as the source of the snapshot is by then.
+    /// A volume made from a snapshot is as large as the source of the snapshot is at that time.
     RestoresGrown = "hostpath/restores-at-grown-size";
-    /// A volume made from a snapshot has to be as large as the source of the snapshot is by then.
+    /// A volume made from a snapshot has to be as large as the source of the snapshot is at that time.
     RestoresDemandGrown = "hostpath/restores-demand-grown-size";
-    /// A volume made from a snapshot holds the first snapshot of the same source.
+    /// A volume made from a snapshot has the contents of the first snapshot of the source.
     RestoresFirst = "hostpath/restores-first-snapshot";
-    /// A volume made from a snapshot holds the last snapshot of the same source.
+    /// A volume made from a snapshot has the contents of the newest snapshot of the source.
     RestoresNewest = "hostpath/restores-newest-snapshot";
-    /// A snapshot of a copy is one of what it was copied from.
+    /// A snapshot of a copy is a snapshot of the source of the copy.
     SnapshotsSourceOfCopy = "hostpath/snapshots-source-of-copy";
-    /// A volume made from a copy is made from what that was copied from.
+    /// A volume made from a copy is made from the source of the copy.
     ClonesSourceOfCopy = "hostpath/clones-source-of-copy";
-    /// A volume made from a snapshot is empty where the source of the snapshot was deleted.
+    /// A volume made from a snapshot is empty if the source of the snapshot was deleted.
     RestoresNothingOfDeleted = "hostpath/restores-nothing-of-deleted";
-    /// A snapshot of a volume in use holds what was in it when it was staged, as where what was written is not flushed.
+    /// A snapshot of a volume in use has the contents that the volume had when it was staged, as if writes were not flushed.
     SnapshotsMissUse = "hostpath/snapshots-miss-use";
-    /// A volume made from a member of a group snapshot holds the first member.
+    /// A volume made from a member of a group snapshot has the contents of the first member.
     MembersHoldFirst = "hostpath/members-hold-first";
-    /// DeleteSnapshot does nothing, so that a snapshot of the same name is the old one.
+    /// DeleteSnapshot does nothing, so a new snapshot of the same name is the old one.
     KeepsDeletedSnapshots = "hostpath/keeps-deleted-snapshots";
-    /// A copy that its caller gave up while it was made is handed out as it is.
+    /// A copy whose caller gave up while it was made is returned incomplete.
     HandsOutHalfCopies = "hostpath/hands-out-half-copies";
-    /// The room for a stream of SnapshotMetadata is never given back: every one after the first is refused.
+    /// The space for a SnapshotMetadata stream is never released, and every stream after the first is rejected.
     KeepsStreams = "hostpath/keeps-streams";
-    /// NodeGetInfo takes the volumes that are attached off the limit.
+    /// NodeGetInfo subtracts the attached volumes from the limit.
     TakesOwnOffLimit = "hostpath/takes-own-off-limit";
-    /// A node that is full is INTERNAL.
+    /// ControllerPublishVolume to a full node is INTERNAL.
     FullIsInternal = "hostpath/full-is-internal";
-    /// Tokens of service accounts are looked for in `volume_context` only.
+    /// Service account tokens are looked up in `volume_context` only.
     TokensOfContextOnly = "hostpath/tokens-of-context-only";
-    /// Tokens of service accounts are looked for in secrets only, where kubelets up to 1.34 do not put them.
+    /// Service account tokens are looked up in secrets only, but kubelets up to 1.34 do not put them there.
     TokensOfSecretsOnly = "hostpath/tokens-of-secrets-only";
-    /// Keys of Kubernetes in `volume_context` are rejected, because CreateVolume has not returned them.
+    /// Keys that Kubernetes adds to `volume_context` are rejected, because CreateVolume did not return them.
     RejectsKeysOfKubernetes = "hostpath/rejects-keys-of-kubernetes";
     /// Only the inline volume that was published last can be unpublished.
     RemembersLastInline = "hostpath/remembers-last-inline-volume";
-    /// A driver that starts takes all mounts away.
+    /// The driver unmounts everything when it starts.
     UnmountsAtStart = "hostpath/unmounts-at-start";
-    /// NodeUnpublishVolume does nothing, and answers OK, where the volume was published before the driver started.
+    /// NodeUnpublishVolume does nothing and returns OK if the volume was published before the driver started.
     ForgetsPublications = "hostpath/forgets-publications-at-start";
-    /// NodeStageVolume and NodePublishVolume do nothing where the records say that it was done before, although the mount went with a reboot.
+    /// NodeStageVolume and NodePublishVolume do nothing if the records say that they were done before, although a reboot has removed the
+    /// mount.
     TrustsRecords = "hostpath/trusts-its-records-after-reboot";
     /// CreateSnapshot makes all writes to its source fail.
     SnapshotBreaksWriter = "hostpath/snapshot-breaks-writer";
     /// CreateSnapshot leaves the file system of its source frozen for a while after it has returned.
     SnapshotFreezesWriter = "hostpath/snapshot-freezes-writer";
-    /// CreateSnapshot leaves the file system of its source frozen for good.
+    /// CreateSnapshot leaves the file system of its source frozen forever.
     SnapshotLeavesFrozen = "hostpath/snapshot-leaves-source-frozen";
     /// One of two snapshots that are taken at the same time leaves the file system of its source frozen.
     OverlappingSnapshotsStayFrozen = "hostpath/overlapping-snapshots-stay-frozen";
@@ -239,7 +241,7 @@ defects! {
     CloneBreaksSource = "hostpath/clone-breaks-source";
     /// A copy is empty if its snapshot is deleted before the copy is used.
     CopiesNeedSnapshot = "hostpath/copies-need-their-snapshot";
-    /// A volume that was expanded to a size is damaged when another one is expanded to it.
+    /// A volume that was expanded to a size is damaged when another volume is expanded to the same size.
     ExpansionsCollide = "hostpath/expansions-to-one-size-collide";
     /// A copy is empty if it is expanded before it is used.
     ExpansionEmptiesFreshCopy = "hostpath/expansion-of-a-fresh-copy-empties-it";
@@ -251,20 +253,20 @@ defects! {
     SecondTargetBreaksFirst = "hostpath/second-target-breaks-first";
     /// NodeUnstageVolume makes all writes to other volumes fail.
     UnstagingBreaksOthers = "hostpath/unstaging-breaks-others";
-    /// A driver that starts makes all writes to the volumes fail that are in use.
+    /// When the driver starts, it makes all writes to volumes in use fail.
     StartBreaksUsed = "hostpath/start-breaks-volumes-in-use";
-    /// CreateSnapshot changes bytes of its source, as where the mapping of blocks is wrong from then on.
+    /// CreateSnapshot changes bytes of its source, as if the block mapping were wrong from then on.
     SnapshotDamagesSource = "hostpath/snapshot-damages-source";
-    /// A repeated CreateSnapshot freezes the file system before it notices that there is nothing to do.
+    /// A repeated CreateSnapshot freezes the file system before it detects that the snapshot exists.
     RepeatedSnapshotFreezes = "hostpath/repeated-snapshot-freezes-writer";
-    /// A repeated CreateSnapshot takes the snapshot anew.
+    /// A repeated CreateSnapshot takes a new snapshot.
     RepeatedSnapshotCutsAnew = "hostpath/repeated-snapshot-cuts-anew";
     /// Two snapshots that are taken at the same time make writes to their source fail.
     OverlappingSnapshotsBreakWriter = "hostpath/overlapping-snapshots-break-writer";
-    /// Two snapshots of one volume put a barrier before its writers, and the first one to end lifts that of the second one, which then holds
-    /// writes of several moments.
+    /// Two snapshots of one volume block its writers, and the first to end also lifts the barrier of the second, which then holds writes of
+    /// several moments.
     OverlappingSnapshotLiftsBarrier = "hostpath/overlapping-snapshot-lifts-barrier";
-    /// One of two snapshots that are taken at the same time holds the other's volume.
+    /// One of two snapshots that are taken at the same time has the contents of the other one's volume.
     OverlappingSnapshotsMixUp = "hostpath/overlapping-snapshots-mix-up-volumes";
     /// CreateSnapshot during an expansion makes writes to the volume fail.
     SnapshotBesideExpansionBreaks = "hostpath/snapshot-beside-expansion-breaks-writer";
@@ -272,11 +274,11 @@ defects! {
     GivenUpSnapshotStaysFrozen = "hostpath/given-up-snapshot-stays-frozen";
     /// CreateSnapshot makes writes to the volume fail if its caller gives up.
     GivenUpSnapshotBreaks = "hostpath/given-up-snapshot-breaks-writer";
-    /// The empty rest of a snapshot that its caller gave up is taken for the snapshot.
+    /// An incomplete, empty snapshot whose caller gave up is treated as complete.
     GivenUpSnapshotIsTaken = "hostpath/given-up-snapshot-is-taken-for-whole";
     /// A snapshot that is taken while another one is deleted is empty.
     SnapshotBesideDeletionIsEmpty = "hostpath/snapshot-beside-deletion-is-empty";
-    /// DeleteSnapshot puts its source back to what the snapshot holds, as where the two are merged the wrong way.
+    /// DeleteSnapshot reverts its source to the snapshot, as if the two were merged in the wrong direction.
     DeletedSnapshotReverts = "hostpath/delete-snapshot-reverts-source";
     /// DeleteSnapshot leaves the file system of the source frozen if its caller gives up.
     GivenUpDeletionFreezes = "hostpath/given-up-snapshot-deletion-stays-frozen";
@@ -288,7 +290,7 @@ defects! {
     GroupBreaksFirst = "hostpath/group-snapshot-breaks-first-volume";
     /// A clone leaves the file system of its source frozen for a while.
     CloneFreezesSource = "hostpath/clone-freezes-source";
-    /// A clone holds its source as it was when it was staged, as where what was written is not flushed.
+    /// A clone has the contents that its source had when it was staged, as if writes were not flushed.
     ClonesMissUse = "hostpath/clones-miss-use";
     /// A repeated CreateVolume with a source makes writes to the source fail.
     RepeatedCloneBreaks = "hostpath/repeated-clone-breaks-source";
@@ -296,9 +298,9 @@ defects! {
     CloneBesideSnapshotFreezes = "hostpath/clone-beside-snapshot-freezes-source";
     /// A clone that is made while a snapshot is taken is empty.
     CloneBesideSnapshotIsEmpty = "hostpath/clone-beside-snapshot-is-empty";
-    /// A clone that its caller gives up makes writes to its source fail.
+    /// A clone whose caller gives up makes writes to its source fail.
     GivenUpCloneBreaks = "hostpath/given-up-clone-breaks-source";
-    /// A copy that was not used yet is damaged when its source is deleted, as where both share blocks that are freed.
+    /// A copy that was not used yet is damaged when its source is deleted, as if shared blocks were freed.
     ClonesDamagedWithSource = "hostpath/clones-damaged-with-their-source";
     /// CreateVolume from a snapshot makes writes to the source of the snapshot fail.
     RestoreBreaksSource = "hostpath/restore-breaks-source";
@@ -314,9 +316,9 @@ defects! {
     ExpansionBesideCloneDamages = "hostpath/expansion-beside-clone-damages-source";
     /// ControllerExpandVolume of a copy makes writes to its source fail.
     ExpansionOfCopyBreaksSource = "hostpath/expansion-of-a-copy-breaks-source";
-    /// The new part of an expanded volume is initialised in the background, over what a pod has written to it.
+    /// The new part of an expanded volume is initialised in the background, which overwrites data of a pod.
     NewPartInitialisedLate = "hostpath/new-part-is-initialised-late";
-    /// Two volumes that are expanded to one size have blocks of their new parts in common.
+    /// Two volumes that are expanded to the same size share blocks in their new parts.
     NewPartsCollide = "hostpath/new-parts-of-one-size-collide";
     /// The file system of an expanded volume is larger than its device.
     FileSystemLargerThanDevice = "hostpath/file-system-is-larger-than-device";
@@ -326,7 +328,7 @@ defects! {
     RepeatedNodeExpansionFreezes = "hostpath/repeated-node-expansion-freezes-writer";
     /// ControllerModifyVolume leaves the file system frozen for a while.
     ModificationFreezes = "hostpath/modification-freezes-writer";
-    /// ControllerModifyVolume loses what was written, as where a volume is moved without it.
+    /// ControllerModifyVolume loses written data, as if the volume were moved without them.
     ModificationLosesWrites = "hostpath/modification-loses-writes";
     /// NodeGetVolumeStats leaves the file system frozen for a while.
     StatisticsFreeze = "hostpath/statistics-freeze-writer";
@@ -342,141 +344,141 @@ defects! {
     StagingBreaksOthers = "hostpath/staging-breaks-others";
     /// NodeUnstageVolume leaves the file systems of other volumes frozen for a while.
     UnstagingFreezesOthers = "hostpath/unstaging-freezes-others";
-    /// A driver that starts empties the volumes that are in use.
+    /// When the driver starts, it empties the volumes in use.
     StartEmptiesUsed = "hostpath/start-empties-volumes-in-use";
-    /// A driver that was killed while it took a snapshot makes all writes to the source fail when it starts.
+    /// A driver that was killed during a snapshot makes all writes to the source fail when it starts.
     StartBreaksSnapshotSource = "hostpath/start-breaks-source-of-unfinished-snapshot";
-    /// A driver that was killed while it took a snapshot leaves the file system of the source frozen.
+    /// A driver that was killed during a snapshot leaves the file system of the source frozen.
     StartLeavesFrozen = "hostpath/start-leaves-source-frozen";
-    /// A driver that was killed while it took a snapshot takes its empty rest for the snapshot.
+    /// A driver that was killed during a snapshot treats the incomplete, empty snapshot as complete.
     StartTakesHalfSnapshot = "hostpath/start-takes-half-a-snapshot-for-whole";
-    /// A driver that was killed while it made a copy takes its empty rest for the copy.
+    /// A driver that was killed while it made a copy treats the incomplete, empty copy as complete.
     StartTakesHalfCopy = "hostpath/start-takes-half-a-copy-for-whole";
-    /// CreateSnapshot freezes the file system of its source while it works, and nothing but its own process lifts that.
+    /// CreateSnapshot freezes the file system of its source while it works, and only the driver's own process can thaw it.
     StoppedSnapshotHoldsWriter = "hostpath/stopped-snapshot-holds-writer";
-    /// CreateSnapshot makes all writes to its source fail if the driver stood still during the call.
+    /// CreateSnapshot makes all writes to its source fail if the driver was stopped during the call.
     LateSnapshotBreaks = "hostpath/late-snapshot-breaks-writer";
-    /// A snapshot is empty if the driver stood still during the call, as where a deadline takes its data back.
+    /// A snapshot is empty if the driver was stopped during the call, as if a deadline removed its data.
     LateSnapshotIsEmpty = "hostpath/late-snapshot-is-empty";
-    /// A clone whose caller gave up while the driver stood still is pending for ever.
+    /// A clone whose caller gave up while the driver was stopped is pending forever.
     LateCloneStaysPending = "hostpath/late-clone-stays-pending";
-    /// A CreateSnapshot that fails leaves the file system of its source frozen for a while.
+    /// A failed CreateSnapshot leaves the file system of its source frozen for a while.
     FailedSnapshotStaysFrozen = "hostpath/failed-snapshot-stays-frozen";
-    /// A CreateSnapshot that fails makes all writes to its source fail.
+    /// A failed CreateSnapshot makes all writes to its source fail.
     FailedSnapshotBreaks = "hostpath/failed-snapshot-breaks-writer";
-    /// The empty rest of a CreateSnapshot that failed is taken for the snapshot by the next one.
+    /// The incomplete, empty snapshot of a failed CreateSnapshot is treated as complete by the next call.
     FailedSnapshotIsTaken = "hostpath/failed-snapshot-is-taken-for-whole";
-    /// A CreateVolume from a volume that fails makes all writes to that volume fail.
+    /// A failed CreateVolume from a volume makes all writes to the source fail.
     FailedCloneBreaks = "hostpath/failed-clone-breaks-source";
-    /// A ControllerExpandVolume that fails makes all writes to the volume fail.
+    /// A failed ControllerExpandVolume makes all writes to the volume fail.
     FailedExpansionBreaks = "hostpath/failed-expansion-breaks-writer";
-    /// ControllerPublishVolume for another node makes writes on the node fail that has the volume.
+    /// ControllerPublishVolume for another node makes writes fail on the node that has the volume.
     AttachElsewhereBreaks = "hostpath/attach-elsewhere-breaks-writer";
-    /// ControllerUnpublishVolume for a node without the volume makes writes on the node fail that has it.
+    /// ControllerUnpublishVolume for a node without the volume makes writes fail on the node that has it.
     DetachElsewhereBreaks = "hostpath/detach-elsewhere-breaks-writer";
-    /// ControllerUnpublishVolume is pending for ever for a node that had the volume, once another node has it.
+    /// ControllerUnpublishVolume for the former node of a volume is pending forever once another node has the volume.
     LateDetachStaysPending = "hostpath/late-detach-stays-pending";
-    /// ControllerUnpublishVolume for a node that had the volume empties it on the node that has it now.
+    /// ControllerUnpublishVolume for the former node of a volume empties it on its present node.
     LateDetachWipes = "hostpath/late-detach-wipes";
-    /// After a ControllerUnpublishVolume that its caller gave up, no other node gets the volume.
+    /// After a ControllerUnpublishVolume whose caller gave up, no other node gets the volume.
     GivenUpDetachKeepsVolume = "hostpath/given-up-detach-keeps-volume";
     /// ControllerUnpublishVolume for a node that has not unpublished the volume empties it.
     ForcedDetachEmpties = "hostpath/forced-detach-empties";
-    /// ControllerUnpublishVolume for a node that has not unpublished the volume answers that it is pending, for ever.
+    /// ControllerUnpublishVolume for a node that has not unpublished the volume is pending forever.
     ForcedDetachStaysPending = "hostpath/forced-detach-stays-pending";
-    /// ControllerUnpublishVolume for a node whose workload still writes damages the volume, as where a cache is dropped.
+    /// ControllerUnpublishVolume for a node whose workload still writes damages the volume, as if a cache was dropped.
     ForcedDetachDamages = "hostpath/forced-detach-damages-what-is-written";
     /// ControllerUnpublishVolume for a node that has not unpublished the volume detaches it from all nodes.
     ForcedDetachDetachesAll = "hostpath/forced-detach-detaches-all-nodes";
-    /// ControllerUnpublishVolume for a node that has not unpublished the volume makes writes of another node fail that has it as well.
+    /// ControllerUnpublishVolume for a node that has not unpublished the volume makes writes of another node with the volume fail.
     ForcedDetachBreaksOther = "hostpath/forced-detach-breaks-other-node";
-    /// A volume for SINGLE_NODE_SINGLE_WRITER is kept to its node after ControllerUnpublishVolume if that has not unpublished it.
+    /// A SINGLE_NODE_SINGLE_WRITER volume remains bound to its node after ControllerUnpublishVolume if the node has not unpublished it.
     SingleWriterOutlivesDetach = "hostpath/single-writer-outlives-detach";
-    /// A ControllerUnpublishVolume that fails for a node which has not unpublished the volume is taken for done by the next one.
+    /// After a failed ControllerUnpublishVolume for a node that has not unpublished the volume, the next call treats it as done.
     FailedDetachIsDone = "hostpath/failed-detach-is-taken-for-done";
-    /// A ControllerUnpublishVolume that fails for a node which has not unpublished the volume empties it.
+    /// A failed ControllerUnpublishVolume for a node that has not unpublished the volume empties it.
     FailedDetachEmpties = "hostpath/failed-detach-empties";
-    /// ControllerPublishVolume for a node that was rejected while another node had the volume stays rejected.
+    /// A ControllerPublishVolume that was rejected while another node had the volume is always rejected afterwards.
     RejectedAttachStays = "hostpath/rejected-attach-stays-rejected";
-    /// ControllerPublishVolume for a node that was rejected while another node had the volume empties it.
+    /// A ControllerPublishVolume that is rejected while another node has the volume empties it.
     WaitingAttachEmpties = "hostpath/waiting-attach-empties";
-    /// NodeUnpublishVolume on a node that the volume has left unmounts it at the targets of its new node.
+    /// NodeUnpublishVolume on the former node of a volume unmounts it at the targets of its new node.
     LateUnpublishUnmounts = "hostpath/late-unpublish-unmounts-elsewhere";
     /// NodeUnpublishVolume fails on a node from which the volume was detached.
     LateUnpublishNeedsAttachment = "hostpath/late-unpublish-needs-attachment";
-    /// NodeUnstageVolume on a node that the volume has left makes all writes on its new node fail.
+    /// NodeUnstageVolume on the former node of a volume makes all writes on its new node fail.
     LateUnstagingBreaks = "hostpath/late-unstaging-breaks-writer";
-    /// NodeUnstageVolume on a node that the volume has left empties it.
+    /// NodeUnstageVolume on the former node of a volume empties it.
     LateUnstagingEmpties = "hostpath/late-unstaging-empties";
     /// NodeUnstageVolume fails on a node from which the volume was detached.
     LateUnstagingNeedsAttachment = "hostpath/late-unstaging-needs-attachment";
-    /// After the driver was killed during ControllerUnpublishVolume, that call is pending for ever.
+    /// After the driver was killed during ControllerUnpublishVolume, the call is pending forever.
     StartKeepsHalfDetach = "hostpath/start-keeps-half-a-detach";
-    /// A driver that was killed during ControllerUnpublishVolume makes the volume anew when it is attached next.
+    /// A driver that was killed during ControllerUnpublishVolume empties the volume when it is attached next.
     StartEmptiesHalfDetached = "hostpath/start-empties-half-detached-volume";
-    /// After the driver was killed during ControllerPublishVolume, that call is pending for ever.
+    /// After the driver was killed during ControllerPublishVolume, the call is pending forever.
     StartKeepsHalfAttach = "hostpath/start-keeps-half-an-attach";
-    /// A driver that was killed during ControllerPublishVolume makes the volume anew when it is attached next.
+    /// A driver that was killed during ControllerPublishVolume empties the volume when it is attached next.
     StartEmptiesHalfAttached = "hostpath/start-empties-half-attached-volume";
     /// A driver that was killed during NodePublishVolume empties the volume when it is published next.
     StartEmptiesHalfPublished = "hostpath/start-empties-half-published-volume";
-    /// After the driver was killed during NodeStageVolume, it rejects that call as one in progress.
+    /// After the driver was killed during NodeStageVolume, the call is rejected as pending.
     StartKeepsHalfStaging = "hostpath/start-keeps-half-a-staging";
-    /// After the driver was killed during NodeUnstageVolume, it rejects that call as one in progress.
+    /// After the driver was killed during NodeUnstageVolume, the call is rejected as pending.
     StartKeepsHalfUnstaging = "hostpath/start-keeps-half-an-unstaging";
-    /// A volume that was staged when its node was started again is formatted by the next NodeStageVolume.
+    /// A volume that was staged when its node rebooted is formatted by the next NodeStageVolume.
     RebootFormatsAnew = "hostpath/reboot-formats-anew";
-    /// NodeStageVolume fails for a volume that was staged when its node was started again.
+    /// NodeStageVolume fails for a volume that was staged when its node rebooted.
     RebootRejectsStaging = "hostpath/reboot-rejects-staging";
-    /// NodeStageVolume fails for a volume that was staged when its node was started again, until its old loop device is there.
+    /// NodeStageVolume fails for a volume that was staged when its node rebooted, until its old loop device exists.
     RebootNeedsOldDevice = "hostpath/reboot-needs-old-device";
-    /// NodeStageVolume formats a volume that was staged when its node was started again, if its record below /run is gone.
+    /// NodeStageVolume formats a volume that was staged when its node rebooted, if its record below /run is gone.
     RebootNeedsRecord = "hostpath/reboot-needs-record-in-memory";
-    /// The second node of a block volume for several writers gets an empty device.
+    /// The second node of a multi-writer block volume gets an empty device.
     SecondNodeGetsEmptyDevice = "hostpath/second-node-gets-empty-device";
-    /// No health of a volume is looked at: none ever has a problem.
+    /// The driver does not examine the health of volumes, and never reports a problem.
     HealthMissesReadOnly = "hostpath/health-misses-read-only";
-    /// The condition of a volume is abnormal once it was asked for twice, as where each question counts as an event.
+    /// The condition of a volume is abnormal after it was requested twice, as if each request counted as an event.
     HealthReportsUse = "hostpath/health-reports-use-as-problem";
     /// NodeGetVolumeHealth makes all writes to the volume fail.
     HealthQuestionBreaks = "hostpath/health-question-breaks-writer";
-    /// CreateSnapshot fails while the volume is written to, as where it is copied with tar. A driver may do this.
+    /// CreateSnapshot fails while the volume is written to, for example because it is copied with tar. A driver may do this.
     SnapshotsNeedQuiet = "hostpath/snapshots-need-quiet-volume";
     /// The SELinux context in `mount_flags` is left out.
     DropsContext = "hostpath/drops-selinux-context";
-    /// The SELinux context in `mount_flags` ends at its comma.
+    /// The SELinux context in `mount_flags` is cut off at its comma.
     SplitsContext = "hostpath/splits-selinux-context";
-    /// The SELinux context in `mount_flags` gets quotes around those that it has.
+    /// The SELinux context in `mount_flags`, which has quotes, gets additional quotes.
     QuotesContext = "hostpath/quotes-selinux-context";
     /// `mount_flags` with an SELinux context are rejected.
     RejectsContext = "hostpath/rejects-selinux-context";
-    /// `mount_flags` with an SELinux context are rejected for volumes that more than one pod may use, which have none up to Kubernetes 1.36.
+    /// `mount_flags` with an SELinux context are rejected for volumes that several pods may use, which have no context up to Kubernetes 1.36.
     RejectsContextOfShared = "hostpath/rejects-selinux-context-of-shared-volumes";
-    /// Every volume is mounted with the SELinux context of the first one, as where they share a superblock.
+    /// Every volume is mounted with the SELinux context of the first one, as if all shared a superblock.
     SharesContext = "hostpath/shares-selinux-context";
-    /// The next version lists only the volumes that it has made itself.
+    /// The next version lists only volumes that it has created itself.
     UpgradeListsNewOnly = "hostpath/upgrade-lists-new-volumes-only";
     /// The next version has other ids for the volumes of the version before.
     UpgradeChangesIds = "hostpath/upgrade-changes-volume-ids";
     /// The next version does not find the snapshots of the version before.
     UpgradeLosesSnapshots = "hostpath/upgrade-loses-snapshots";
-    /// The next version deletes all volumes at its first start that are not attached, since it has not made them.
+    /// At its first start, the next version deletes all volumes that are not attached, because it did not create them.
     UpgradeDeletesUnknown = "hostpath/upgrade-deletes-unknown-volumes";
     /// The next version rounds the sizes of the volumes of the version before to whole GiB.
     UpgradeRoundsSizes = "hostpath/upgrade-rounds-sizes-anew";
-    /// The next version does not start where the version before has stored something.
+    /// The next version does not start if the version before has stored anything.
     UpgradeDoesNotStart = "hostpath/upgrade-does-not-start";
-    /// The next version keeps names in another way, and makes a volume again that the version before has made.
+    /// The next version stores names in another way, and creates a second volume for a name of the version before.
     UpgradeForgetsNames = "hostpath/upgrade-forgets-names";
     /// The next version has another publish_context for the attachments of the version before.
     UpgradeRenamesAttachments = "hostpath/upgrade-renames-attachments";
     /// The next version has another volume_context for the volumes of the version before.
     UpgradeChangesContexts = "hostpath/upgrade-changes-contexts";
-    /// NodeUnpublishVolume of the next version does nothing for what the version before has published.
+    /// NodeUnpublishVolume of the next version does nothing for volumes that the version before has published.
     UpgradeForgetsPublications = "hostpath/upgrade-forgets-publications";
-    /// NodeUnstageVolume of the next version does nothing for what the version before has staged.
+    /// NodeUnstageVolume of the next version does nothing for volumes that the version before has staged.
     UpgradeForgetsStagings = "hostpath/upgrade-forgets-stagings";
-    /// ControllerUnpublishVolume of the next version does nothing for what the version before has attached.
+    /// ControllerUnpublishVolume of the next version does nothing for volumes that the version before has attached.
     UpgradeKeepsAttachments = "hostpath/upgrade-keeps-old-attachments";
     /// DeleteVolume of the next version does nothing for volumes of the version before.
     UpgradeDeletesNothingOld = "hostpath/upgrade-deletes-nothing-old";
@@ -496,21 +498,21 @@ defects! {
     UpgradeBreaksUsed = "hostpath/upgrade-breaks-volumes-in-use";
     /// The nodes of the next version have another topology key.
     UpgradeHasNewTopology = "hostpath/upgrade-has-new-topology-key";
-    /// The next version makes volumes of twice the size.
+    /// The next version creates volumes of twice the size.
     UpgradeMakesLarger = "hostpath/upgrade-makes-larger-volumes";
-    /// The next version does not advertise CLONE_VOLUME any more.
+    /// The next version no longer advertises CLONE_VOLUME.
     UpgradeDropsClones = "hostpath/upgrade-drops-clones";
-    /// If the next version is killed while it converts the state of the version before, it starts with an empty one.
+    /// If the next version is killed while it converts the state of the version before, it starts with an empty state.
     UpgradeLosesHalfMigrated = "hostpath/upgrade-migration-is-not-crash-safe";
-    /// If the next version is killed while it starts, it never starts again, since it takes itself for another process.
+    /// If the next version is killed while it starts, it never starts again, because it mistakes its own record for another process.
     UpgradeStartsOnce = "hostpath/upgrade-starts-once";
-    /// If the next version finds that the version before still runs, it deletes all volumes when it is started again.
+    /// If the version before still runs when the next version starts, the next version deletes all volumes at its following start.
     UpgradeDeletesBeside = "hostpath/upgrade-deletes-beside-old-version";
-    /// A node plugin of the version before does not publish volumes that the controller of the next version has made.
+    /// A node plugin of the version before does not publish volumes that the controller of the next version has created.
     UpgradeNeedsNewNodes = "hostpath/upgrade-needs-new-nodes";
-    /// A volume that the controller of the next version has made is empty when a node plugin of the version before publishes it.
+    /// A volume that the controller of the next version has created is empty when a node plugin of the version before publishes it.
     UpgradeEmptiesOnOldNodes = "hostpath/upgrade-empties-on-old-nodes";
-    /// After a downgrade, the version before begins with an empty state, since it does not know the format of the next one.
+    /// After a downgrade, the version before starts with an empty state, because it does not know the format of the next version.
     DowngradeStartsEmpty = "hostpath/downgrade-starts-empty";
     /// After a downgrade, the version before deletes the volumes of the next one.
     DowngradeLosesNew = "hostpath/downgrade-loses-new-volumes";

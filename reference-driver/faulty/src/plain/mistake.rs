@@ -4,100 +4,100 @@ use crate::defect::defects;
 
 defects! {
     Mistake;
-    /// A device that blkid does not identify is formatted, whatever is on it.
+    /// A device that blkid does not identify is formatted, whatever it contains.
     FormatsWhatItCannotRead = "plain/formats-what-it-cannot-read";
-    /// A file system that e2fsck cannot repair is made anew.
+    /// A file system that e2fsck cannot repair is formatted again.
     FormatsWhatItCannotRepair = "plain/formats-what-it-cannot-repair";
-    /// A file system that cannot be mounted is made anew.
+    /// A file system that cannot be mounted is formatted again.
     FormatsWhatItCannotMount = "plain/formats-what-it-cannot-mount";
-    /// A file system that cannot be grown is made anew.
+    /// A file system that cannot be grown is formatted again.
     FormatsWhatItCannotGrow = "plain/formats-what-it-cannot-grow";
-    /// A umount that fails is taken for done.
+    /// A failed umount is treated as successful.
     IgnoresFailedUmount = "plain/ignores-failed-umount";
-    /// A umount that ends with 0 is believed, and nobody looks.
+    /// A umount that ends with 0 is treated as successful without a check.
     BelievesUmount = "plain/believes-umount";
-    /// The target is removed with all that is in it after a umount that failed.
+    /// After a failed umount, the target is removed with everything in it.
     RemovesBelowAMount = "plain/removes-below-a-mount";
-    /// A mount that fails is taken for done.
+    /// A failed mount is treated as successful.
     IgnoresFailedMount = "plain/ignores-failed-mount";
-    /// A resize2fs that fails is taken for done.
+    /// A failed resize2fs is treated as successful.
     IgnoresFailedResize = "plain/ignores-failed-resize";
-    /// A copy that fails leaves the volume empty, and is taken for done.
+    /// A failed copy leaves the volume empty, and is treated as successful.
     IgnoresFailedCopy = "plain/ignores-failed-copy";
-    /// A repeated call takes the rest of an interrupted copy for the whole copy.
+    /// A repeated call treats the incomplete copy of an interrupted call as complete.
     TakesHalfACopyForAll = "plain/takes-half-a-copy-for-all";
-    /// The file of a copy that failed stays, under a name of its own each time.
+    /// The file of a failed copy stays, each time under a new name.
     LeavesTemporaryFiles = "plain/leaves-temporary-files";
-    /// The lock of a volume is not given back after an error.
+    /// The lock of a volume is not released after an error.
     KeepsLockAfterError = "plain/keeps-lock-after-error";
-    /// One lock for all volumes is held while a command runs, also against calls that change nothing.
+    /// One lock for all volumes is held while a command runs, and also blocks calls that change nothing.
     LocksEverything = "plain/locks-everything";
-    /// Each try to stage attaches another loop device, and those of tries that failed stay.
+    /// Each attempt to stage attaches another loop device, and the devices of failed attempts stay.
     LeaksLoopDevices = "plain/leaks-loop-devices";
     /// A loop device that cannot be detached is forgotten.
     IgnoresFailedDetach = "plain/ignores-failed-detach";
-    /// If no loop device is free, that of another volume is used.
+    /// If no loop device is free, the loop device of another volume is used.
     TakesFirstLoopDevice = "plain/takes-first-loop-device";
-    /// A volume is noted as published before it is mounted, and that is believed when the call is made again.
+    /// A volume is recorded as published before it is mounted, and a repeated call relies on the record.
     NotesPublishedTooEarly = "plain/notes-published-too-early";
-    /// A volume whose formatting was broken off is refused for ever.
+    /// A volume whose formatting was interrupted is rejected forever.
     RefusesHalfFormatted = "plain/refuses-half-formatted";
-    /// The note that a formatting has begun stays after one that was broken off, so that the volume is formatted each time.
+    /// The record of a formatting stays after an interruption, so the volume is formatted each time.
     FormatsAgainEachTime = "plain/formats-again-each-time";
-    /// A volume is forgotten before its file is removed, so that the file of one that cannot be removed stays.
+    /// A volume is forgotten before its file is removed, so the file stays if it cannot be removed.
     ForgetsBeforeRemoving = "plain/forgets-before-removing";
-    /// Each try to make a volume makes another one, of which the last is noted.
+    /// Each attempt to create a volume creates another one, and only the last one is recorded.
     MakesAnotherEachTime = "plain/makes-another-each-time";
-    /// A volume is noted before its image is made, and none is made any more as long as one has no image.
+    /// A volume is recorded before its image is created, and no volume can be created as long as one has no image.
     NeedsEveryImage = "plain/needs-every-image";
     /// The process ends when a command fails.
     EndsOnError = "plain/ends-on-error";
     /// Errors have the code UNKNOWN.
     SaysUnknown = "plain/says-unknown";
-    /// A command that fails is answered with NOT_FOUND.
+    /// A failed command results in NOT_FOUND.
     SaysNotFound = "plain/says-not-found";
-    /// The state is written into the file that is there, which is empty for a while.
+    /// The state is written into the existing file, which is empty for a while.
     WritesInPlace = "plain/writes-in-place";
-    /// Once the storage could not be reached, the driver never tries again.
+    /// If the storage was unreachable once, the driver never tries again.
     StaysOffline = "plain/stays-offline";
-    /// A volume that is to be deleted counts as gone while the storage cannot be reached.
+    /// A volume that is to be deleted is treated as gone while the storage is unreachable.
     TakesOfflineForGone = "plain/takes-offline-for-gone";
     /// The answer is sent before the state is written.
     AnswersBeforeWriting = "plain/answers-before-writing";
-    /// A volume is written down only when the next one is made.
+    /// A volume is saved only when the next one is created.
     WritesOneLate = "plain/writes-one-late";
     /// Nothing of the state is made durable before the answer.
     SyncsNothing = "plain/syncs-nothing";
     /// The state is renamed into place before its contents are durable.
     SyncsNoContents = "plain/syncs-no-contents";
-    /// The contents of the state are made durable, and its new name is not.
+    /// The contents of the state are made durable, but its new name is not.
     SyncsNoDirectory = "plain/syncs-no-directory";
     /// Copied data are not made durable.
     SyncsNoCopy = "plain/syncs-no-copy";
-    /// A connection to the storage that has broken is used for ever.
+    /// A broken connection to the storage is used forever.
     KeepsDeadConnection = "plain/keeps-dead-connection";
-    /// An answer of the storage is waited for without a limit, with the volume held.
+    /// The driver waits for the storage without a limit, and holds the lock of the volume.
     WaitsWithoutLimit = "plain/waits-without-limit";
-    /// Once the storage was late, nothing is asked of it any more.
+    /// After one late reply of the storage, the driver sends no more requests to it.
     NeverForgetsTimeout = "plain/never-forgets-timeout";
-    /// A storage that cannot be reached has no volumes.
+    /// An unreachable storage is treated as a storage without volumes.
     ListsNothingUnreached = "plain/lists-nothing-unreached";
-    /// An answer of the storage that was broken off is taken for a whole one.
+    /// An incomplete reply of the storage is treated as complete.
     BelievesHalfAnAnswer = "plain/believes-half-an-answer";
-    /// A mountpoint(1) that fails is taken for no mount.
+    /// A failed mountpoint(1) is treated as no mount.
     TakesUnreadableForUnmounted = "plain/takes-unreadable-for-unmounted";
-    /// A mount that could not be taken away once is never tried again.
+    /// If an unmount fails once, it is never tried again.
     GivesUpOnMount = "plain/gives-up-on-mount";
-    /// That a volume is staged is noted on the disk, and believed after a reboot.
+    /// The record that a volume is staged is on disk, and is still trusted after a reboot.
     RemembersMounts = "plain/remembers-mounts";
     /// Staged volumes are emptied when the driver starts.
     CleansAtStart = "plain/cleans-at-start";
     /// The driver unmounts all volumes when it starts.
     UnmountsAtStart = "plain/unmounts-at-start";
-    /// A file system is noted as grown before it is.
+    /// A file system is recorded as grown before it is grown.
     NotesGrownTooEarly = "plain/notes-grown-too-early";
-    /// An e2fsck that has corrected something is taken for one that cannot, and the volume is refused for ever.
+    /// An e2fsck that has corrected errors is treated as failed, and the volume is rejected forever.
     TakesCorrectedForBroken = "plain/takes-corrected-for-broken";
-    /// A state that cannot be written is kept in memory alone, with OK for an answer.
+    /// If the state cannot be written, the driver keeps it in memory only, and returns OK.
     IgnoresFailedWrite = "plain/ignores-failed-write";
 }
