@@ -26,8 +26,9 @@ const FILL_BYTES: u64 = 64 << 20;
 const MOST_PERCENT: u64 = 110;
 
 check! {
-    /// A mount with other properties works until somebody needs the requested ones: a database that runs on another file system than it was
-    /// tested on, or a second pod that writes elsewhere. Every NodePublishVolume of the run is looked at.
+    /// A mount with other properties works until a workload needs the requested ones: a database runs on
+    /// another file system than it was tested on, or a second pod writes elsewhere. Every NodePublishVolume
+    /// of the run is examined.
     AS_ASKED {
         id: "data/mounts/as-asked",
         title: "a mount has the requested file system, options and device",
@@ -137,8 +138,8 @@ fn unless_refused(stop: Stop) -> CheckResult {
 }
 
 check! {
-    /// Alerts and evictions go by these numbers. A driver may measure otherwise than the file system does, as by quotas, but
-    /// not by a half.
+    /// Alerts and evictions use these numbers. A driver may measure in another way than the file system does,
+    /// for example by quotas, but the result must not differ by half.
     MEASURED {
         id: "data/stats/measured",
         title: "NodeGetVolumeStats reports the size that a workload finds",
@@ -180,11 +181,12 @@ check! {
 }
 
 check! {
-    /// If the first numbers are returned for ever, a user never learns that a volume is filling up. Where the file system does not show what
-    /// was written either, as one that compresses, nothing is judged. How old numbers may be, the specification leaves open.
+    /// If the first numbers are returned forever, a user never sees that a volume fills up. There is no
+    /// verdict if the file system does not show the written data either, for example because it compresses
+    /// them. The specification leaves open how old the numbers may be.
     FOLLOWS {
         id: "data/stats/follows-writes",
-        title: "NodeGetVolumeStats reports what was written since the call before",
+        title: "NodeGetVolumeStats reports data that were written since the previous call",
         spec: [req::MSG_USAGE_003],
         needs: [NODE, CREATE_DELETE_VOLUME, GET_VOLUME_STATS, ROOT, MOUNT_ACCESS],
         refuted_by: ["hostpath/stats-remembered"],

@@ -38,11 +38,11 @@ async fn read_as(cx: &Cx, volume: &NodeVolume, usage: &Usage) -> CheckResult<Fou
 }
 
 check! {
-    /// A backup that holds nothing, or holds what was written later, is found out on the day it is needed. The source is not
-    /// in use while the snapshot is taken, so that nothing is on its way to it.
+    /// A backup that is empty, or holds later data, is detected only on the day when it is needed. The source
+    /// is not in use while the snapshot is taken, so no writes are pending.
     FROM_SNAPSHOT {
         id: "data/copies/from-snapshot",
-        title: "a volume made from a snapshot holds what the source held when the snapshot was taken",
+        title: "a volume made from a snapshot holds the data that its source held when the snapshot was taken",
         spec: [req::MSG_VOLSOURCE_004, req::CTRL_CREATESNAP_015],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
         refuted_by: ["hostpath/restores-nothing", "hostpath/restores-later"],
@@ -74,10 +74,10 @@ check! {
 }
 
 check! {
-    /// A copy that is written to is no part of its source any more.
+    /// A copy is independent of its source as soon as it exists.
     FROM_VOLUME {
         id: "data/copies/from-volume",
-        title: "a volume made from a volume holds its data, and each keeps its own from then on",
+        title: "a clone holds the data of its source, and later writes to one do not change the other",
         spec: [req::MSG_VOLSOURCE_006],
         needs: [NODE, CREATE_DELETE_VOLUME, CLONE_VOLUME, ROOT],
         refuted_by: ["hostpath/clones-nothing"],
@@ -101,8 +101,9 @@ check! {
 }
 
 check! {
-    /// A copy of a file system has the UUID of its source, unless the driver changes it: XFS and Btrfs then refuse to mount one while the
-    /// other one is mounted. The driver is blamed only if each of the two can be used alone, and the source beside a volume that is no copy.
+    /// A copy of a file system has the UUID of its source unless the driver changes it, and XFS and Btrfs
+    /// refuse to mount both at the same time. The driver fails only if each of the two volumes can be used
+    /// alone, and the source can be used together with a volume that is not a copy.
     BESIDE {
         id: "data/copies/beside-source",
         title: "a copy can be used on the node where its source is in use",
@@ -125,8 +126,9 @@ check! {
 }
 
 check! {
-    /// Volumes are asked for with XFS here, whatever the configuration asks for: a copy has the UUID of its source, and XFS refuses to mount
-    /// one beside the other. A driver without XFS may reject any call on the way.
+    /// The volumes are requested with XFS here, whatever the configuration says: a copy has the UUID of its
+    /// source, and XFS refuses to mount both at the same time. A driver without XFS may reject any of the
+    /// calls.
     XFS_BESIDE {
         id: "data/copies/xfs-beside-source",
         title: "a copy with XFS can be used on the node where its source is in use",
@@ -214,11 +216,11 @@ pub(crate) async fn any_copy(cx: &Cx, source: &NodeVolume) -> CheckResult<(Sourc
 }
 
 check! {
-    /// A driver may refuse to make a copy larger than its source. If it makes one, the room has to be there. Of a file system
-    /// only a gross shortfall counts, since it needs room itself.
+    /// A driver may reject a copy that is larger than its source. If it creates one, the space has to exist.
+    /// For file systems only a gross shortfall counts, because they use space themselves.
     LARGER {
         id: "data/copies/larger",
-        title: "a volume made larger than its source has the room and the data",
+        title: "a volume that is larger than its source has the requested size and the data of the source",
         spec: [req::CTRL_CREATEVOL_008, req::CTRL_CREATEVOL_009],
         needs: [NODE, CREATE_DELETE_VOLUME, any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]), ROOT],
         refuted_by: ["hostpath/restores-no-larger"],

@@ -7,12 +7,13 @@ use csi_harness::spec::requirements::Requirement;
 use crate::used::Used;
 
 check! {
-    /// A database whose volume was reported to have grown runs out of room all the same. Expanded while nobody uses it, where the driver can do
-    /// that, or else while a workload does; then everything is done that the driver asks for. A driver may also grow a file system
-    /// when it is staged or published, so that it is looked at after that. Of a file system only a gross shortfall counts.
+    /// A database may run out of space although its volume was reported to have grown. The volume is expanded
+    /// while it is not in use, if the driver can do that, and otherwise while a workload uses it; then the
+    /// test makes all calls that the driver requires. A driver may also grow a file system when it is staged
+    /// or published, so the size is measured after that. For file systems only a gross shortfall counts.
     ARRIVES {
         id: "data/expansion/arrives",
-        title: "a workload finds the room that ControllerExpandVolume has promised",
+        title: "a workload can use the size that ControllerExpandVolume has returned",
         spec: [req::CTRL_EXPAND_012, req::MSG_CAPRANGE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, EXPAND_VOLUME, ROOT],
         refuted_by: ["hostpath/controller-expands-nothing", "hostpath/node-expands-nothing"],

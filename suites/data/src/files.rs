@@ -155,9 +155,9 @@ async fn with<T: Send + 'static>(
 }
 
 check! {
-    /// Drivers copy files by tools that leave out what begins with a dot, follow links, or stop at odd names. Only what the source
-    /// itself has kept is looked for. Whose the files are, their modes and times are data for some and none for others: a
-    /// difference is noted.
+    /// Drivers copy files with tools that leave out names that begin with a dot, follow links, or stop at
+    /// unusual names. Only files that the source itself has kept are compared. Owners, modes and times matter
+    /// only to some users, so a difference is only noted.
     FILES {
         id: "data/copies/files",
         title: "a copy of a file system has its hidden files, links, directories and holes",

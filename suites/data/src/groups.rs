@@ -27,9 +27,10 @@ const STRADDLED: u32 = 3;
 const TRIES_MAX: u32 = 8;
 
 check! {
-    /// A database writes to its log before it writes its data: if the snapshot of the data has a write, the snapshot of the log has to have
-    /// it as well. A workload writes a number to the first volume, waits until that is durable, then the next one to the second, and so on
-    /// while the group snapshot is taken.
+    /// A database writes to its log before it writes its data: if the snapshot of the data contains a write,
+    /// the snapshot of the log has to contain it as well. A workload writes a number to the first volume,
+    /// waits until it is durable, writes the next number to the second volume, and so on while the group
+    /// snapshot is taken.
     ONE_MOMENT {
         id: "data/group-snapshots/one-moment",
         title: "the members of a group snapshot hold their volumes as they were at one moment",

@@ -36,10 +36,11 @@ async fn holds(cx: &Cx, used: &Used, stamp: u32, otherwise: &str) -> CheckResult
 }
 
 check! {
-    /// A pod moves, or its node restarts: the volume is taken away and given again, with all that was written.
+    /// When a pod moves or its node restarts, its volume is unpublished and published again, and must still
+    /// hold all data.
     LASTS {
         id: "data/kept/until-published-again",
-        title: "what a workload has written is there when the volume is published again",
+        title: "data that a workload has written exist when the volume is published again",
         spec: [req::NODE_PUBLISH_026, req::NODE_PUBLISH_027],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: ["hostpath/wipes-at-restage"],
@@ -60,7 +61,7 @@ check! {
     /// Volumes that share a back end, a directory or a device must not share their data.
     APART {
         id: "data/kept/apart-from-others",
-        title: "two volumes that are published at the same time hold what was written to each",
+        title: "two volumes that are published at the same time each hold their own data",
         spec: [req::NODE_PUBLISH_026, req::NODE_PUBLISH_027],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: ["hostpath/mixes-up"],
@@ -80,12 +81,13 @@ check! {
 }
 
 check! {
-    /// A driver that remembers names as deleted, or whose back end does so for a while, may answer OK and delete nothing when a name is
-    /// used again: the next workload then reads what the one before it wrote. So the name is used and given back before anything is
-    /// written. Parameters that say that the data of deleted volumes are kept could explain it as well, so this only warns.
+    /// A driver that remembers names as deleted, or whose back end does so for a while, may answer OK and
+    /// delete nothing when a name is used again: the next workload then reads the data of the previous one.
+    /// So the name is used and deleted once before anything is written. Parameters that keep the data of
+    /// deleted volumes would have the same effect, so this check only warns.
     GONE {
         id: "data/kept/not-by-name",
-        title: "a volume made under the name of a deleted one holds nothing of it",
+        title: "a volume with the name of a deleted volume holds no data of it",
         spec: [req::CTRL_DELETEVOL_002],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: ["hostpath/deletes-a-name-once"],

@@ -53,11 +53,11 @@ impl Point<'_> {
 }
 
 check! {
-    /// Kubelet repeats what it has done when it is started again. Where each repetition mounts the volume once more, one call to
-    /// undo it takes the uppermost mount away, and the volume stays in use for ever.
+    /// Kubelet repeats its calls when it restarts. If each repetition mounts the volume once more, a call
+    /// that undoes it removes only the uppermost mount, and the volume stays in use forever.
     UNDONE {
         id: "data/mounts/undone",
-        title: "a volume that was staged and published several times is gone after one undo",
+        title: "one NodeUnpublishVolume and one NodeUnstageVolume undo repeated staging and publishing",
         spec: [req::NODE_UNPUBLISH_002, req::NODE_UNSTAGE_002],
         needs: [NODE, VOLUME, ROOT],
         refuted_by: ["hostpath/stacks-publications", "hostpath/stacks-stagings"],
@@ -88,11 +88,12 @@ check! {
 }
 
 check! {
-    /// The kernel's table of mounts has spaces and backslashes of a path as numbers. A driver that looks its path up there, and
-    /// does not find it, has nothing to do. It may reject such paths, which are legal but no kubelet has.
+    /// The kernel's mount table encodes spaces and backslashes of a path as numbers. A driver that looks up
+    /// the path there and does not find it does nothing. It may reject such paths, which are legal but not
+    /// used by kubelet.
     UNUSUAL_PATH {
         id: "data/mounts/unusual-path",
-        title: "what was published at a path with spaces and backslashes is gone when it was unpublished",
+        title: "a volume published at a path with spaces and backslashes is unmounted when it is unpublished",
         spec: [req::NODE_UNPUBLISH_002],
         needs: [NODE, VOLUME, ROOT],
         refuted_by: ["hostpath/forgets-unusual-paths"],
@@ -133,11 +134,12 @@ check! {
 }
 
 check! {
-    /// A process that has not ended yet, or an agent that scans files, keeps the kernel from unmounting. A driver may say so, or
-    /// detach the mount. One that takes it for unmounted leaves it for ever, or deletes the files that are still to be seen.
+    /// A process that has not ended yet, or an agent that scans files, prevents the kernel from unmounting. A
+    /// driver may report this, or detach the mount. A driver that treats the volume as unmounted leaves the
+    /// mount forever, or deletes files that are still visible.
     BUSY {
         id: "data/mounts/busy",
-        title: "a volume that is unpublished while a file of it is open keeps its data, and its mount goes",
+        title: "a volume that is unpublished while one of its files is open keeps its data, and its mount is removed",
         spec: [req::NODE_UNPUBLISH_002],
         needs: [NODE, VOLUME, ROOT],
         refuted_by: ["hostpath/takes-busy-for-unpublished", "hostpath/deletes-what-is-busy"],

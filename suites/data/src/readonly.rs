@@ -48,11 +48,11 @@ async fn cannot_be_opened_for_writing(cx: &Cx, usage: Usage) -> CheckResult {
 }
 
 check! {
-    /// Several pods read what one of them could destroy. The pod that comes after them writes again, which it cannot where the
-    /// flag is left on the device.
+    /// Several pods read data that one of them could destroy. A later pod has to write again, which fails if
+    /// the flag stays on the device.
     PUBLISHED {
         id: "data/readonly/published",
-        title: "a volume published with readonly cannot be written to, and can be once it is published for writing",
+        title: "a volume published with readonly rejects writes, and accepts them once it is published for writing",
         spec: [req::NODE_PUBLISH_034, req::NODE_PUBLISH_032],
         needs: [NODE, VOLUME, ROOT],
         refuted_by: ["hostpath/ignores-readonly", "hostpath/readonly-stays"],
@@ -78,8 +78,8 @@ check! {
 }
 
 check! {
-    /// NodePublishVolume asks for writing, so that only what ControllerPublishVolume has done can be in the way. That it is
-    /// rejected then is as good.
+    /// NodePublishVolume requests a writable volume, so only the attachment by ControllerPublishVolume can
+    /// prevent writes. A driver may also reject NodePublishVolume.
     ATTACHED {
         id: "data/readonly/attached",
         title: "a volume attached with readonly cannot be written to",

@@ -6,11 +6,12 @@ use csi_model::rules::{GIVEN_UP, RESTARTED};
 use csi_suite_stateful::contents;
 
 check! {
-    /// Backups are taken of what is in use, outlive it, and are restored while all goes on. The source is written, grown, given
-    /// back and deleted before, while and after a copy is made; copies are copied; a copy is given up half-way and asked for again.
+    /// Backups are taken of volumes in use, outlive them, and are restored during normal operation. The
+    /// source is written, expanded, unpublished and deleted before, while and after a copy is made; copies
+    /// are copied; the caller gives up a copy halfway and requests it again.
     COPIES {
         id: "data/sequences/copies",
-        title: "copies hold the data of their sources, whatever is done to either before and after",
+        title: "copies hold the data of their sources, whatever calls for either come before and after",
         spec: GIVEN_UP,
         needs: [
             NODE,
@@ -51,8 +52,8 @@ check! {
 }
 
 check! {
-    /// A device or a directory that is taken for another one's shows only where there are two: each is written, given back and
-    /// used again while the other one is in use.
+    /// A driver that confuses two devices or directories is detected only with two volumes: each is written,
+    /// unpublished and used again while the other one is in use.
     TWO_VOLUMES {
         id: "data/sequences/two-volumes",
         title: "each of two volumes keeps its data, whatever is done with the other one",
@@ -75,10 +76,11 @@ check! {
 }
 
 check! {
-    /// Pods come back, to other paths and to paths that are there already, and mounts go away that nobody has asked the driver for.
+    /// Pods come back, to new paths and to paths that already exist, and mounts disappear without a call to
+    /// the driver.
     USED_AGAIN {
         id: "data/sequences/used-again",
-        title: "a volume that is staged and published again holds what was written last",
+        title: "a volume that is staged and published again holds the data that were written last",
         spec: GIVEN_UP,
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: [
@@ -103,10 +105,11 @@ check! {
 }
 
 check! {
-    /// Drivers round sizes, and not everywhere in the same way. Devices are measured; their last block is written.
+    /// Drivers round sizes, and not everywhere in the same way. Devices are measured, and their last block is
+    /// written.
     SIZES {
         id: "data/sequences/sizes",
-        title: "volumes of odd sizes have the room that CreateVolume returned",
+        title: "volumes of odd sizes are as large as CreateVolume has returned",
         spec: GIVEN_UP,
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: [
@@ -125,7 +128,8 @@ check! {
 }
 
 check! {
-    /// Workloads go on while a driver is updated: their volumes are looked at before anything is staged again.
+    /// Workloads continue while a driver is updated, so their volumes are examined before anything is staged
+    /// again.
     DRIVER_KILLED {
         id: "data/sequences/driver-killed",
         title: "volumes hold their data when the driver is killed while they are in use or are copied",

@@ -5,10 +5,11 @@ use csi_harness::prelude::*;
 use crate::used::{Usage, Used, describe_write};
 
 check! {
-    /// Two pods of one node share their files. The newer mode says so; without it, it is as the driver likes.
+    /// Two pods of one node share their files. The newer access mode requires this; without it, the driver
+    /// decides.
     TWO_WRITERS {
         id: "data/sharing/two-writers",
-        title: "two workloads of one node see what the other one writes",
+        title: "two workloads on one node see each other's writes",
         spec: [req::MSG_VOLCAP_009],
         needs: [NODE, CREATE_DELETE_VOLUME, NODE_SINGLE_NODE_MULTI_WRITER, ROOT],
         refuted_by: ["hostpath/hides-from-second-pod"],
@@ -33,12 +34,12 @@ check! {
 }
 
 check! {
-    /// A pod mounts a claim for reading only that another one writes to. A remount without MS_BIND makes the file system of both
-    /// refuse writes, and BLKROSET the device of both. A driver without a mode for several writers may refuse the second pod; if
-    /// it does not, the first one still has its volume.
+    /// A pod mounts a claim read-only to which another pod writes. A remount without MS_BIND makes the file
+    /// system of both refuse writes, and BLKROSET the device of both. A driver without a multi-writer mode
+    /// may reject the second pod; otherwise the first pod can still use its volume.
     READER_BESIDE_WRITER {
         id: "data/sharing/reader-beside-writer",
-        title: "a workload can write to a volume that is published with readonly for another one",
+        title: "a workload can write to a volume that is published with readonly for another workload",
         spec: [req::NODE_PUBLISH_032, req::MSG_VOLCAP_009],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: ["hostpath/readonly-for-all", "hostpath/readonly-device-for-all"],

@@ -52,7 +52,7 @@ check! {
     /// their answers has to distinguish "no" from "unknown": a device that cannot be read is not blank, and a mount that stays is not gone.
     COMMANDS {
         id: "faults/commands",
-        title: "a command that fails, hangs or is killed costs no data and no volume, and the same call is done once it works again",
+        title: "a command that fails, hangs or is killed loses no data and no volume, and the call can be repeated",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: [
@@ -98,11 +98,12 @@ check! {
 }
 
 check! {
-    /// A driver is killed at any time: by an update, the kernel, a liveness probe. Between two changes of what it keeps there is a moment
-    /// in which one is made and the other is not; each of these moments is met here, and none by chance.
+    /// A driver can be killed at any time: by an update, the kernel, or a liveness probe. Between two changes
+    /// of its records there is a moment when one is made and the other is not; the test kills the driver at
+    /// each of these moments, not by chance.
     CRASH_POINTS {
         id: "faults/crash-points",
-        title: "a driver that is killed before any of its changes, or right after its answer, still knows what it has answered OK for, and takes the call again",
+        title: "a driver that is killed at any change keeps what it answered with OK, and accepts the call again",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: [
@@ -129,7 +130,7 @@ check! {
     /// not done.
     SYSTEM_CALLS {
         id: "faults/system-calls",
-        title: "a system call that fails or is late costs no data and no volume, and the same call is done once it works again",
+        title: "a system call that fails or is late loses no data and no volume, and the call can be repeated",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["plain/ignores-failed-write"],
@@ -146,11 +147,12 @@ check! {
 }
 
 check! {
-    /// A node without memory stops a process for minutes, a disk is full, a file system with errors is mounted again for reading, a leak has
-    /// used up what a process may open. Callers give up meanwhile, and come again.
+    /// A node without memory stops a process for minutes, a disk is full, a file system with errors is
+    /// remounted read-only, or a leak has used up the file descriptors. Callers give up meanwhile, and repeat
+    /// their calls.
     RESOURCES {
         id: "faults/resources",
-        title: "a driver that is frozen, finds every disk full or read-only, or can open no file, loses nothing, and continues when that is over",
+        title: "a driver that is frozen, or finds disks full or read-only or no file descriptors, recovers without loss",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["plain/ends-on-error", "plain/keeps-lock-after-error"],
@@ -167,10 +169,11 @@ check! {
 }
 
 check! {
-    /// A path is unplugged, a storage node stops, a cloud has an outage: only its vendor, or its user, can make that happen on purpose.
+    /// A path is unplugged, a storage node stops, or a cloud has an outage: only the vendor or the user can
+    /// cause this on purpose.
     BY_HOOKS {
         id: "faults/hooks",
-        title: "what the user's own commands break costs no data and no volume, and the same call is done once it is healed",
+        title: "faults caused by the user's own commands lose no data and no volume, and the calls can be repeated",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, HOOKS],
         refuted_by: ["plain/stays-offline", "plain/takes-offline-for-gone"],
@@ -184,11 +187,12 @@ check! {
 }
 
 check! {
-    /// A node loses its power, a hypervisor its host. What was written and not made durable is lost, in part or as a whole, and nothing that
-    /// was mounted is mounted any more. What a driver has answered for has to be durable by then.
+    /// A node or its hypervisor loses power. Data that were written but not made durable are lost, in part or
+    /// as a whole, and nothing is mounted any more. The driver has to make its results durable before it
+    /// answers.
     POWER {
         id: "faults/power",
-        title: "what a driver has answered OK for survives a loss of power, whatever is lost that it has not made durable",
+        title: "results that a driver answered with OK survive a loss of power, whatever unsynced data are lost",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: [
@@ -299,11 +303,11 @@ async fn lose_power_of(
 }
 
 check! {
-    /// A storage node is late, a switch loses packets, a firewall forgets a connection. A driver that waits without a limit, or keeps a
-    /// connection that is dead, does not come right when the network does.
+    /// A storage node is late, a switch loses packets, or a firewall forgets a connection. A driver that
+    /// waits without a limit, or keeps a dead connection, does not recover when the network does.
     BACKEND_NETWORK {
         id: "faults/backend-network",
-        title: "a network to the back end that is slow, silent or cut costs no data and no volume, and the same call is done once it works again",
+        title: "a slow, silent or cut network to the back end loses no data and no volume; calls can be repeated",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, PROXY],
         refuted_by: [

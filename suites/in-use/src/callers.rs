@@ -176,11 +176,11 @@ async fn every_call(cx: &Cx, manner: Manner<'_>) -> CheckResult {
 }
 
 check! {
-    /// Sidecars and kubelet repeat calls after each of their restarts, also those that were answered long ago. A driver may begin its work
-    /// again before it notices that there is nothing to do.
+    /// Sidecars and kubelet repeat calls after each of their restarts, including calls that were answered
+    /// long ago. A driver may begin its work again before it detects that there is nothing to do.
     REPEATED {
         id: "in-use/calls-repeated",
-        title: "calls about a volume in use that are repeated do not hurt the workload, and change no copy",
+        title: "repeated calls for a volume in use do not harm the workload, and change no copy",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: [
@@ -202,10 +202,11 @@ check! {
 }
 
 check! {
-    /// A sidecar gives a call up when its deadline passes, and makes it again. The driver is in the middle of its work then.
+    /// A sidecar gives up a call when its deadline passes, and repeats it. The driver is in the middle of its
+    /// work then.
     GIVEN_UP {
         id: "in-use/calls-given-up",
-        title: "calls about a volume in use that are given up and repeated do not hurt the workload, and their copies are right",
+        title: "calls for a volume in use that are given up and repeated do not harm the workload or its copies",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: [
@@ -225,11 +226,12 @@ check! {
 }
 
 check! {
-    /// A full disk or a broken device stops a driver in the middle of its work. A barrier that it has put before the workload has to be
-    /// lifted then, and the next call may not take the rest for the whole.
+    /// A full disk or a broken device stops a driver in the middle of its work. The driver then has to lift
+    /// any barrier that blocks the workload, and the next call must not treat an incomplete result as
+    /// complete.
     FAILING {
         id: "in-use/calls-failing",
-        title: "calls about a volume in use that fail half-way do not hurt the workload, and repeated ones make right copies",
+        title: "failed calls for a volume in use do not harm the workload, and repeated calls make correct copies",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT],
         refuted_by: [
@@ -285,11 +287,11 @@ const PAIRS: [(Operation, Operation, Action); 6] = [
 ];
 
 check! {
-    /// Sidecars know nothing of each other, so that calls of several kinds come for one volume at the same time. A driver may reject one of
-    /// them.
+    /// Sidecars do not know of each other, so calls of several kinds arrive for one volume at the same time.
+    /// A driver may reject one of them.
     IN_PAIRS {
         id: "in-use/calls-in-pairs",
-        title: "two calls about a volume in use at the same time do not hurt the workload, and their copies are right",
+        title: "two simultaneous calls for a volume in use do not harm the workload, and make correct copies",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [
             NODE,

@@ -13,10 +13,10 @@ const RESTORE: Action = Action {
 };
 
 check! {
-    /// A clone is a snapshot and a copy in one, and drivers that copy slowly do it while the source changes.
+    /// A clone is a snapshot and a copy in one, and drivers that copy slowly do so while the source changes.
     CLONE_IN_USE {
         id: "in-use/clone",
-        title: "a clone of a volume in use does not hurt the workload, and holds what was durable",
+        title: "a clone of a volume in use does not harm the workload, and holds all durable data",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, CLONE_VOLUME, ROOT],
         refuted_by: [

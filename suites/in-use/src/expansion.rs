@@ -34,10 +34,10 @@ const OLD: &str = "the old part";
 const NEW: &str = "the new part";
 
 check! {
-    /// A file system or a mapping that grows under its writer moves what is at its end.
+    /// A file system or a mapping that grows while it is written to moves the data at its end.
     EXPANSION {
         id: "in-use/expansion",
-        title: "the expansion of a volume in use does not hurt the workload, and the old and the new part hold what is written",
+        title: "expanding a volume in use does not harm the workload, and both its old and new part hold written data",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, EXPAND_VOLUME, ROOT],
         refuted_by: [
@@ -191,10 +191,11 @@ async fn parts_hold<const N: usize>(
 }
 
 check! {
-    /// Volumes that are expanded to one size at one time may be taken for each other, by a driver that looks for a device by its size.
+    /// A driver that identifies a device by its size may confuse two volumes that are expanded to the same
+    /// size at the same time.
     TWO_AT_ONCE {
         id: "in-use/expand-two-at-once",
-        title: "two volumes in use that are expanded to one size at the same time both keep their data",
+        title: "two volumes in use that are expanded to the same size at the same time both keep their data",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, EXPAND_VOLUME, ROOT],
         refuted_by: ["hostpath/expansions-to-one-size-collide", "hostpath/new-parts-of-one-size-collide"],
@@ -220,10 +221,11 @@ check! {
 }
 
 check! {
-    /// A claim with a data source that asks for more than its source is expanded as soon as it exists, while a driver may still be copying.
+    /// A claim that requests a larger size than its data source is expanded as soon as it exists, while a
+    /// driver may still be copying.
     FRESH_COPY {
         id: "in-use/fresh-copy-expanded",
-        title: "a copy of a volume in use that is expanded at once holds its data",
+        title: "a copy of a volume in use that is expanded immediately holds its data",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [
             NODE,
@@ -278,7 +280,7 @@ check! {
     /// A change of the performance class may move the volume to other disks.
     MODIFY_IN_USE {
         id: "in-use/modify",
-        title: "the modification of a volume in use does not hurt the workload",
+        title: "the modification of a volume in use does not harm the workload",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, MODIFY_VOLUME, Need::Configured(Setting::MutableParameters), ROOT],
         refuted_by: [

@@ -158,11 +158,12 @@ async fn judge_holds(cx: &Cx, users: [&InUse; 2]) -> CheckResult {
 }
 
 check! {
-    /// A node without memory, a debugger or a suspended machine stops a driver in the middle of its calls. It has no data to move for a
-    /// workload, and when it goes on, deadlines have passed that it knows and deadlines that only its callers know.
+    /// A node without memory, a debugger or a suspended machine stops a driver in the middle of its calls.
+    /// The workload does not need the driver for its data. When the driver continues, its own deadlines have
+    /// passed, and those of its callers.
     DRIVER_FROZEN {
         id: "in-use/driver-frozen",
-        title: "a workload goes on while the driver's processes stand still, and calls that waited are done and right",
+        title: "a workload continues while the driver's processes are stopped, and waiting calls end correctly",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_008, IN_USE_009],
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT],
         refuted_by: [

@@ -97,11 +97,12 @@ async fn ask_regularly(cx: &Cx, user: &InUse, except: &[Rpc]) -> CheckResult<Vec
 }
 
 check! {
-    /// A file system that meets an error of its device refuses writes from then on. Somebody has to learn that before the data of the pod are
-    /// missed. What a driver looks at is open, and so is when it looks: this check only warns.
+    /// A file system that gets an error from its device rejects writes from then on. Users have to learn this
+    /// before the pod misses data. The specification leaves open which problems a driver detects, and when,
+    /// so this check only warns.
     TURNED_READ_ONLY {
         id: "in-use/turned-read-only",
-        title: "the health of a volume in use is reported as good, and as bad once its file system has become read-only",
+        title: "the health of a volume in use is reported as good, and as bad after its file system became read-only",
         spec: [IN_USE_011, IN_USE_001, IN_USE_002],
         needs: [
             NODE,

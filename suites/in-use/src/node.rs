@@ -20,10 +20,11 @@ const STATISTICS_EVERY: Duration = Duration::from_secs(1);
 const STATISTICS_COUNT: u32 = 3;
 
 check! {
-    /// Statistics are asked for all the time, and a driver may measure a volume by reading all of it, or behind a lock.
+    /// Statistics are requested all the time, and a driver may measure a volume by reading all of it, or
+    /// while it holds a lock.
     STATS {
         id: "in-use/statistics",
-        title: "statistics of a volume in use are answered again and again without hurting the workload",
+        title: "repeated requests for the statistics of a volume in use do not harm the workload",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, VOLUME, GET_VOLUME_STATS, ROOT],
         refuted_by: ["hostpath/statistics-break-writer", "hostpath/statistics-freeze-writer"],
@@ -48,10 +49,11 @@ check! {
 }
 
 check! {
-    /// A second pod of the node comes and goes. A driver that unmounts by volume, and not by path, takes the volume from the first one.
+    /// A second pod of the node starts and ends. A driver that unmounts by volume instead of by path takes
+    /// the volume from the first pod.
     SECOND_TARGET {
         id: "in-use/second-target",
-        title: "a second target that is published and unpublished does not hurt the workload at the first one",
+        title: "publishing and unpublishing a second target does not harm the workload at the first one",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: [
@@ -77,10 +79,10 @@ check! {
 }
 
 check! {
-    /// Pods come and go on a node while others stay.
+    /// Pods start and end on a node while others continue.
     OTHER_UNSTAGED {
         id: "in-use/other-volume-unstaged",
-        title: "a workload is not hurt when another volume leaves its node",
+        title: "a workload is not harmed when another volume is unstaged from its node",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, VOLUME, ROOT],
         refuted_by: [

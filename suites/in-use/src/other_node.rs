@@ -34,11 +34,12 @@ async fn until_done(cx: &Cx, operation: Operation, request: &Request) -> CheckRe
 }
 
 check! {
-    /// A pod moves to another node. Its volume is detached from the first one and attached to the second one by callers that know nothing of
-    /// each other, and the detach is repeated when the second node has the volume long since.
+    /// A pod moves to another node. Its volume is detached from the first node and attached to the second one
+    /// by callers that do not know of each other, and the detach is repeated long after the second node has
+    /// the volume.
     OTHER_NODE {
         id: "in-use/other-node",
-        title: "calls for another node do not hurt a workload, and its volume moves there although the detach is given up and repeated",
+        title: "calls for another node do not harm a workload, and its volume moves there despite an interrupted detach",
         spec: [IN_USE_001, IN_USE_002, IN_USE_010],
         needs: [NODE, CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, TWO_NODES, ROOT],
         refuted_by: [

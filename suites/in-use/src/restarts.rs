@@ -22,10 +22,11 @@ const RESTART_IN_SNAPSHOT: Action = Action {
 const UNDISTURBED: Action = Action { name: "CreateSnapshot", rpcs: &[] };
 
 check! {
-    /// Drivers are updated while pods run. What a pod has open has to work without the driver, and the path has to lead to the volume.
+    /// Drivers are updated while pods run. Open files of a pod have to work without the driver, and the path
+    /// still has to lead to the volume.
     DRIVER_KILLED {
         id: "in-use/driver-killed",
-        title: "a workload goes on while the driver is killed and started again",
+        title: "a workload continues while the driver is killed and started again",
         spec: [IN_USE_007, IN_USE_001, IN_USE_002],
         needs: [NODE, VOLUME, RESTARTS, ROOT],
         refuted_by: ["hostpath/start-breaks-volumes-in-use", "hostpath/start-empties-volumes-in-use"],
@@ -116,10 +117,11 @@ impl<'a> HalfWay<'a> {
 }
 
 check! {
-    /// A driver that is killed while the file system is frozen, or the snapshot half there, has to find that when it starts.
+    /// A driver that is killed while the file system is frozen, or the snapshot is incomplete, has to detect
+    /// this when it starts.
     KILLED_IN_SNAPSHOT {
         id: "in-use/driver-killed-in-snapshot",
-        title: "a workload goes on when the driver is killed while it takes a snapshot, and the repeated snapshot is right",
+        title: "a workload continues when the driver is killed during a snapshot, and the repeated snapshot is correct",
         spec: [IN_USE_007, IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, RESTARTS, ROOT],
         refuted_by: [

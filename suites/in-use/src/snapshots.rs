@@ -14,10 +14,11 @@ const CREATE_GROUP: Action =
     Action { name: "CreateVolumeGroupSnapshot", rpcs: &[v1::CreateVolumeGroupSnapshotRequest::RPC] };
 
 check! {
-    /// A driver that freezes the file system may forget to thaw it, and one that suspends the device may lose what was on its way.
+    /// A driver that freezes the file system may forget to thaw it, and a driver that suspends the device may
+    /// lose pending writes.
     CREATE_SNAPSHOT {
         id: "in-use/create-snapshot",
-        title: "a snapshot of a volume in use does not hurt the workload, and holds what was durable",
+        title: "a snapshot of a volume in use does not harm the workload, and holds all durable data",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
         refuted_by: [
@@ -54,10 +55,11 @@ async fn overlapping(cx: &Cx, volumes: [&str; 2]) -> CheckResult<[v1::Snapshot; 
 }
 
 check! {
-    /// Two backup programs take snapshots at the same time. The first one to end may not end what protects the second one.
+    /// Two backup programs take snapshots at the same time. The first snapshot to end must not remove the
+    /// protection of the second one.
     OVERLAPPING {
         id: "in-use/snapshots-overlapping",
-        title: "snapshots that are taken at the same time do not hurt the workloads, and hold what was durable",
+        title: "snapshots that are taken at the same time do not harm the workloads, and hold all durable data",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
         refuted_by: [
@@ -91,10 +93,10 @@ check! {
 }
 
 check! {
-    /// A snapshot that is merged into its volume moves the data below the workload.
+    /// A driver that merges a snapshot into its volume moves the data while the workload uses them.
     DELETE_SNAPSHOT {
         id: "in-use/delete-snapshot",
-        title: "deleting a snapshot of a volume in use does not hurt the workload",
+        title: "deleting a snapshot of a volume in use does not harm the workload",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
         refuted_by: ["hostpath/delete-snapshot-breaks-source", "hostpath/delete-snapshot-reverts-source"],
@@ -118,7 +120,7 @@ check! {
     /// A group is cut behind a barrier for all of its volumes, which has to be lifted from each of them.
     GROUP {
         id: "in-use/group-snapshot",
-        title: "a group snapshot of volumes in use does not hurt the workloads, and is of one moment",
+        title: "a group snapshot of volumes in use does not harm the workloads, and is of one moment",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_006],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, ROOT],
         refuted_by: [

@@ -21,11 +21,11 @@ const SPARE: f64 = 0.5;
 pub const SUITE: Suite = Suite { name: "load", checks: Checks::Declared(&[&[&SMOKE]]), retired: &[] };
 
 check! {
-    /// A volume that is lost, or a call that fails for good, shows in some drivers only while others come and go. `csi-sanity load` puts
-    /// more load on a driver, for longer, and also measures it.
+    /// Some drivers lose a volume, or fail a call permanently, only while other volumes are created and
+    /// deleted. `csi-sanity load` puts more load on a driver, for longer, and also measures it.
     pub SMOKE {
         id: "load/smoke",
-        title: "volumes that come and go beside each other stay known, and their calls are done",
+        title: "volumes that are created and deleted concurrently stay known, and their calls succeed",
         spec: [LOAD_001, LOAD_002, req::GEN_ERR_001],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-forgets-under-load"],

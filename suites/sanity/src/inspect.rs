@@ -62,7 +62,7 @@ check! {
     /// A caller that gets OK does not repeat the call.
     MODIFIED {
         id: "inspect/modified",
-        title: "the back end has the values that ControllerModifyVolume was answered with OK for",
+        title: "the back end has the values that ControllerModifyVolume accepted with OK",
         spec: [req::CTRL_MODIFYVOL_001],
         needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE, INSPECT],
         refuted_by: ["controller-modify-changes-nothing"],
@@ -136,7 +136,7 @@ check! {
     /// The values of a claim's VolumeAttributesClass take precedence over those of its StorageClass.
     MUTABLE_ONES_WIN {
         id: "inspect/mutable-parameters-win",
-        title: "of a key in parameters and in mutable_parameters the back end has the mutable value",
+        title: "for a key in both parameters and mutable_parameters, the back end has the mutable value",
         spec: [req::CTRL_CREATEVOL_031],
         needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE, INSPECT],
         refuted_by: ["create-volume-parameters-beat-mutable-ones"],

@@ -28,7 +28,8 @@ const CHECKS: &[&Check] = &[
 ];
 
 check! {
-    /// A user who has corrected a manifest requests the same volume again. The mistake before must not make the driver reject that.
+    /// A user who has corrected a manifest requests the same volume again. The driver must not reject this
+    /// because of the earlier mistake.
     RIGHT_CALL {
         id: "after-error/right-call-works",
         title: "after a call was rejected, the right call for the same object works",

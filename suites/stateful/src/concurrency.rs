@@ -38,11 +38,11 @@ pub const SUITE: Suite = Suite { name: "concurrency", checks: Checks::Declared(&
 const CHECKS: &[&Check] = &[&NAMES, &CONTROLLER_CALLS, &PAIRS];
 
 check! {
-    /// Two callers want one name for different things, or one of them copies the snapshot that the other deletes. Every run makes the
-    /// same pairs, so that such a race is found whatever the seed.
+    /// Two callers use one name for different objects, or one of them copies the snapshot that the other one
+    /// deletes. Every run makes the same pairs, so such a race is found with any seed.
     NAMES {
         id: "concurrency/one-name",
-        title: "of two creations at the same moment with one name and different contents, one takes effect",
+        title: "of two simultaneous creations with one name and different contents, one takes effect",
         spec: AT_ONCE,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -60,8 +60,9 @@ check! {
 }
 
 check! {
-    /// The sidecars of Kubernetes work on many volumes at once, and on one after they have lost their memory: a name is
-    /// asked for twice, a volume is attached while it is deleted, lists are read while they change.
+    /// The sidecars of Kubernetes work on many volumes at once, and several times on one volume after they
+    /// have lost their memory: a name is requested twice, a volume is attached while it is deleted, and lists
+    /// are read while they change.
     CONTROLLER_CALLS {
         id: "concurrency/controller-calls",
         title: "the answers to concurrent callers could also have been given one after another (they are linearizable)",
@@ -84,8 +85,8 @@ check! {
 }
 
 check! {
-    /// Two calls for one volume at the same moment, each of them right: the same one twice, or one that does and one that
-    /// undoes. Whatever comes of it, it is one of the two orders.
+    /// Two calls for one volume arrive at the same moment, and each of them is valid: the same call twice, or
+    /// a call and its opposite. The result has to be that of one of the two orders.
     PAIRS {
         id: "concurrency/pairs",
         title: "two calls for one volume at the same moment take effect one after the other",

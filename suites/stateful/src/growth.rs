@@ -82,77 +82,77 @@ macro_rules! grows {
 }
 
 grows! {
-    /// Orchestrators ask for as long as the driver runs.
-    LOOKS = "growth/looks", "a driver needs no more resources with each call that only reads",
+    /// Orchestrators send such calls as long as the driver runs.
+    LOOKS = "growth/looks", "a driver's resources do not grow with each call that only reads",
         Cycle::Looks, by GROWTH_001,
         needs [], refuted_by ["list-volumes-keeps-memory"];
     /// A cluster makes and deletes volumes for years.
-    VOLUMES = "growth/volumes", "a driver needs no more resources with each volume that was made and deleted",
+    VOLUMES = "growth/volumes", "a driver's resources do not grow with each volume that was made and deleted",
         Cycle::DoAndUndo(CreateVolume), by GROWTH_001,
         needs [CREATE_DELETE_VOLUME], refuted_by ["create-volume-keeps-memory", "delete-volume-keeps-file"],
         duplicate_of "growth/looks";
     /// Copies open their source, and have workers of their own.
-    COPIES = "growth/copies", "a driver needs no more resources with each copy that was made and deleted",
+    COPIES = "growth/copies", "a driver's resources do not grow with each copy that was made and deleted",
         Cycle::Copies, by GROWTH_001,
         needs [CREATE_DELETE_VOLUME, any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume])],
         refuted_by ["create-volume-from-source-keeps-file"], duplicate_of "growth/volumes";
     /// Backups make a snapshot each hour, and delete one.
-    SNAPSHOTS = "growth/snapshots", "a driver needs no more resources with each snapshot that was made and deleted",
+    SNAPSHOTS = "growth/snapshots", "a driver's resources do not grow with each snapshot that was made and deleted",
         Cycle::DoAndUndo(CreateSnapshot), by GROWTH_001,
         needs [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT], refuted_by ["create-snapshot-keeps-thread"],
         duplicate_of "growth/looks";
-    /// Each member is a snapshot that has to be given back.
-    GROUP_SNAPSHOTS = "growth/group-snapshots", "a driver needs no more resources with each group snapshot that was made and deleted",
+    /// Each member is a snapshot that has to be released.
+    GROUP_SNAPSHOTS = "growth/group-snapshots", "a driver's resources do not grow with each group snapshot that was made and deleted",
         Cycle::DoAndUndo(CreateVolumeGroupSnapshot), by GROWTH_001,
         needs [CREATE_DELETE_VOLUME, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT], refuted_by ["create-group-snapshot-keeps-memory"],
         duplicate_of "growth/looks";
     /// Each pod that comes and goes attaches and detaches.
-    ATTACHMENTS = "growth/attachments", "a driver needs no more resources with each volume that was attached and detached",
+    ATTACHMENTS = "growth/attachments", "a driver's resources do not grow with each volume that was attached and detached",
         Cycle::DoAndUndo(ControllerPublishVolume), by GROWTH_001,
         needs [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE], refuted_by ["controller-publish-keeps-socket"],
         duplicate_of "growth/looks";
     /// Sessions, mappings and loop devices are made here.
-    STAGINGS = "growth/stagings", "a driver needs no more resources with each volume that was staged and unstaged",
+    STAGINGS = "growth/stagings", "a driver's resources do not grow with each volume that was staged and unstaged",
         Cycle::DoAndUndo(NodeStageVolume), by GROWTH_001,
         needs [VOLUME, NODE, STAGE_UNSTAGE_VOLUME], refuted_by ["node-stage-keeps-child"], duplicate_of "growth/looks";
     /// Each pod that comes and goes publishes and unpublishes.
-    PUBLICATIONS = "growth/publications", "a driver needs no more resources with each volume that was published and unpublished",
+    PUBLICATIONS = "growth/publications", "a driver's resources do not grow with each volume that was published and unpublished",
         Cycle::DoAndUndo(NodePublishVolume), by GROWTH_001,
         needs [VOLUME, NODE], refuted_by ["node-publish-keeps-memory", "node-unpublish-leaves-zombie"], duplicate_of "growth/looks";
-    /// kubelet asks for statistics of each volume every minute, for as long as its pod is there.
-    STATISTICS = "growth/statistics", "a driver needs no more resources with each query about a volume in use",
+    /// kubelet requests statistics of each volume every minute, as long as its pod exists.
+    STATISTICS = "growth/statistics", "a driver's resources do not grow with each query about a volume in use",
         Cycle::Statistics, by GROWTH_001,
         needs [VOLUME, NODE, GET_VOLUME_STATS], refuted_by ["node-get-volume-stats-keeps-thread"], duplicate_of "growth/looks";
-    /// A claim that cannot be met is asked for again and again, for days.
-    REFUSED_VOLUMES = "growth/refused-volumes", "a driver needs no more resources with each volume that it refuses to make",
+    /// A claim that cannot be satisfied is requested again and again, for days.
+    REFUSED_VOLUMES = "growth/refused-volumes", "a driver's resources do not grow with each volume that it refuses to make",
         Cycle::Reject(&[CreateVolume, DeleteVolume]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME], refuted_by ["create-volume-refusal-keeps-memory", "create-volume-keeps-rejected-names"],
         duplicate_of "growth/looks";
     /// A backup that cannot be made is tried again and again, for days.
-    REFUSED_SNAPSHOTS = "growth/refused-snapshots", "a driver needs no more resources with each snapshot that it refuses to make",
+    REFUSED_SNAPSHOTS = "growth/refused-snapshots", "a driver's resources do not grow with each snapshot that it refuses to make",
         Cycle::Reject(&[CreateSnapshot, DeleteSnapshot]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT], refuted_by ["create-snapshot-refusal-keeps-thread"],
         duplicate_of "growth/looks";
-    /// An attachment that cannot be made is tried again for as long as the pod is there.
-    REFUSED_ATTACHMENTS = "growth/refused-attachments", "a driver needs no more resources with each volume that it refuses to attach",
+    /// An attachment that cannot be made is tried again as long as the pod exists.
+    REFUSED_ATTACHMENTS = "growth/refused-attachments", "a driver's resources do not grow with each volume that it refuses to attach",
         Cycle::Reject(&[ControllerPublishVolume]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE], refuted_by ["controller-publish-refusal-keeps-socket"],
         duplicate_of "growth/looks";
-    /// Kubelet repeats what is rejected for as long as the pod is there.
-    REFUSED_STAGINGS = "growth/refused-stagings", "a driver needs no more resources with each volume that it refuses to stage",
+    /// Kubelet repeats a rejected staging as long as the pod exists.
+    REFUSED_STAGINGS = "growth/refused-stagings", "a driver's resources do not grow with each volume that it refuses to stage",
         Cycle::Reject(&[NodeStageVolume]), by GROWTH_002,
         needs [VOLUME, NODE, STAGE_UNSTAGE_VOLUME], refuted_by ["node-stage-refusal-leaves-zombie"],
         duplicate_of "growth/looks";
-    /// Kubelet repeats a rejected publication for as long as the pod is there.
-    REFUSED_PUBLICATIONS = "growth/refused-publications", "a driver needs no more resources with each volume that it refuses to publish",
+    /// Kubelet repeats a rejected publication as long as the pod exists.
+    REFUSED_PUBLICATIONS = "growth/refused-publications", "a driver's resources do not grow with each volume that it refuses to publish",
         Cycle::Reject(&[NodePublishVolume]), by GROWTH_002,
         needs [VOLUME, NODE], refuted_by ["node-publish-refusal-keeps-file"], duplicate_of "growth/looks";
-    /// A slow back end has its callers give up, and what waits for it has to end with them.
-    GIVEN_UP = "growth/given-up", "a driver needs no more resources with each call that its caller gave up",
+    /// If a back end is slow, callers give up, and the work that waits for it has to end with them.
+    GIVEN_UP = "growth/given-up", "a driver's resources do not grow with each call that its caller gave up",
         Cycle::GivenUp, by GROWTH_003,
         needs [CREATE_DELETE_VOLUME], refuted_by ["create-volume-given-up-keeps-file"], duplicate_of "growth/volumes";
-    /// Sidecars come and go, and probes connect each time.
-    CONNECTIONS = "growth/connections", "a driver needs no more resources with each connection that was broken",
+    /// Sidecars start and end, and each probe makes a connection.
+    CONNECTIONS = "growth/connections", "a driver's resources do not grow with each connection that was broken",
         Cycle::Connections, by GROWTH_003,
         needs [], refuted_by ["connection-keeps-file"], duplicate_of "growth/looks";
 }

@@ -39,10 +39,10 @@ const CHECKS: &[&Check] = &[
 ];
 
 check! {
-    /// Whoever does not hear the answer asks again, and so does each part of Kubernetes that is started anew.
+    /// A caller without an answer repeats its call, and so does each part of Kubernetes that restarts.
     EACH_CALL {
         id: "idempotency/each-call-repeated",
-        title: "each call from the making of a volume to its deletion can be made several times",
+        title: "each call from the creation of a volume to its deletion can be made several times",
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-forgets-names", "controller-publish-refuses-repeats", "node-stage-refuses-repeats", "create-snapshot-refuses-repeats"],
@@ -64,7 +64,7 @@ check! {
     /// A call that was done may be repeated at any later time, and a call that was not done may be undone.
     EVERY_POINT {
         id: "idempotency/every-call-at-every-point",
-        title: "calls are repeated and undone at any point of the life of a volume, and its life goes on",
+        title: "calls can be repeated and undone at any point in the life of a volume, and its life continues",
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["controller-unpublish-refuses-repeats", "node-unstage-refuses-repeats", "node-unpublish-refuses-repeats", "node-publish-refuses-repeats"],
@@ -86,10 +86,10 @@ check! {
 }
 
 check! {
-    /// A request that is rejected leaves things as they are, so that the right one is answered as before.
+    /// A rejected request changes nothing, so the right request is answered as before.
     AFTER_ERRORS {
         id: "idempotency/after-an-error",
-        title: "a call is answered as before after one that contradicts it was rejected",
+        title: "a call has the same result as before after a contradicting call was rejected",
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -124,7 +124,7 @@ check! {
 }
 
 check! {
-    /// A caller whose deadline has passed does not know what was done, and can only ask again.
+    /// A caller whose deadline has passed does not know the result, and can only repeat the call.
     GIVEN_UP_AND_REPEATED {
         id: "idempotency/given-up-and-repeated",
         title: "a call that its caller gave up is completed when it is repeated, and creates nothing twice",
@@ -146,10 +146,11 @@ check! {
 }
 
 check! {
-    /// Kubelet stops waiting for an unstaging, the next pod wants the volume, and what still goes on takes it away from under that.
+    /// Kubelet stops waiting for an unstaging, and the next pod requests the volume. If the unstaging still
+    /// continues, it takes the volume from that pod.
     GIVEN_UP_AND_DONE_AGAIN {
         id: "idempotency/given-up-and-done-again",
-        title: "what was undone by a call that its caller gave up, and then done again, stays done",
+        title: "a call that is made again after its opposite was given up keeps its effect",
         spec: GIVEN_UP,
         needs: [CREATE_DELETE_VOLUME, NODE],
         refuted_by: ["node-unstage-goes-on"],
@@ -179,10 +180,10 @@ check! {
 }
 
 check! {
-    /// A sidecar that dies takes its connection with it, and the next one asks again over another.
+    /// A sidecar that dies loses its connection, and its successor repeats the call over another one.
     BROKEN_AND_REPEATED {
         id: "idempotency/connection-broken-and-repeated",
-        title: "a call whose connection broke is completed when it is repeated over another one, and creates nothing twice",
+        title: "a call whose connection broke is completed when it is repeated over a new one, and creates nothing twice",
         spec: GIVEN_UP,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["lock-owned-by-connection"],

@@ -24,8 +24,8 @@ pub const SUITE: Suite = Suite { name: "property", checks: Checks::Declared(&[CH
 const CHECKS: &[&Check] = &[&VOLUMES_AT_RANDOM, &SNAPSHOTS_AT_RANDOM, &GROUPS_AT_RANDOM, &NODES_AT_RANDOM];
 
 check! {
-    /// Each call may be right by itself, and wrong after another one: volumes are made, attached, expanded, modified,
-    /// copied, listed and deleted in any order that an orchestrator may choose.
+    /// Each call may be right by itself, but wrong after another one: volumes are made, attached, expanded,
+    /// modified, copied, listed and deleted in any order that an orchestrator may choose.
     VOLUMES_AT_RANDOM {
         id: "property/volumes",
         title: "volumes are in the state that earlier calls led to, whatever the order of the calls",
@@ -62,7 +62,7 @@ check! {
 }
 
 check! {
-    /// Snapshots outlive volumes, volumes are made from snapshots, and names come again.
+    /// Snapshots outlive volumes, volumes are made from snapshots, and names are used again.
     SNAPSHOTS_AT_RANDOM {
         id: "property/snapshots",
         title: "snapshots are in the state that earlier calls led to, whatever the order of the calls",
@@ -116,11 +116,11 @@ check! {
 }
 
 check! {
-    /// Pods come and go, one call of kubelet meets the one before, and a path is used again. Where the tests run as root
-    /// on the driver's host, data are written and looked for in the volume and in its copies.
+    /// Pods start and end, calls of kubelet overlap with earlier ones, and paths are used again. If the tests
+    /// run as root on the driver's host, data are written, and read back from the volume and its copies.
     NODES_AT_RANDOM {
         id: "property/nodes",
-        title: "volumes are where earlier calls have put them, with what was written to them, whatever the order of the calls",
+        title: "volumes are where earlier calls have put them, with their data, whatever the order of the calls",
         spec: ALL,
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: [

@@ -62,7 +62,7 @@ check! {
     /// repeats calls that were not answered.
     UNDER_LOAD {
         id: "restart/under-load",
-        title: "what the driver has answered OK for survives a kill or a stop, and everything else can be requested again",
+        title: "results that the driver answered with OK survive a kill or a stop, and all other calls can be repeated",
         spec: RESTARTED,
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-last-write", "restart-takes-truncated-for-empty", "saves-after-answer"],

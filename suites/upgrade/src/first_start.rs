@@ -8,8 +8,8 @@ use crate::rules::UPGRADE_008;
 use crate::{NEXT_VERSION, begin};
 
 check! {
-    /// The first start of a version is when it converts what it finds. A node that runs out of memory, or a probe that is impatient, kills it
-    /// in the middle of that.
+    /// A new version converts the existing state at its first start. A node that runs out of memory, or an
+    /// impatient probe, may kill it in the middle.
     pub(super) FIRST_START {
         id: "upgrade/killed-in-first-start",
         title: "the next version has all objects although it was killed during its first start",

@@ -9,11 +9,11 @@ use crate::rules::{UPGRADE_001, UPGRADE_005, UPGRADE_010};
 use crate::{DOWNGRADE, NEXT_VERSION, Replacement};
 
 check! {
-    /// Pods go while the driver is updated. kubelet and the attacher give their volumes back to a version that has not published them, and
-    /// the provisioner deletes them.
+    /// Pods end while the driver is updated. kubelet and the attacher release their volumes, which the new
+    /// version has not published, and the provisioner deletes them.
     pub(super) GIVEN_BACK {
         id: "upgrade/objects-given-back",
-        title: "the next version takes volumes and snapshots back that the version before has published, attached and made",
+        title: "the next version can unpublish, detach and delete objects of the version before",
         spec: [UPGRADE_005, UPGRADE_001],
         needs: [CREATE_DELETE_VOLUME, RESTARTS, NEXT_VERSION],
         refuted_by: [
@@ -30,10 +30,10 @@ check! {
 }
 
 check! {
-    /// After an update was rolled back, the pods go that were started under the next version.
+    /// After an update was rolled back, pods end that were started under the next version.
     pub(super) DOWNGRADE_GIVEN_BACK {
         id: "upgrade/downgrade-given-back",
-        title: "the version before takes volumes and snapshots back that the next version has published, attached and made",
+        title: "the version before can unpublish, detach and delete objects of the next version",
         spec: [UPGRADE_010, UPGRADE_001],
         needs: [CREATE_DELETE_VOLUME, RESTARTS, NEXT_VERSION, DOWNGRADE],
         refuted_by: ["hostpath/downgrade-deletes-nothing-new"],

@@ -54,11 +54,11 @@ async fn replaced_beside<const N: usize>(cx: &Cx, users: [&InUse; N], by: Replac
 }
 
 check! {
-    /// Pods run on while the driver of their volumes is updated. The next version finds their mounts, and has to leave them as they are; when
-    /// a pod is restarted, kubelet stages and publishes once more.
+    /// Pods continue while the driver of their volumes is updated. The next version finds their mounts, and
+    /// must not change them; when a pod is restarted, kubelet stages and publishes again.
     pub(super) IN_USE {
         id: "upgrade/volumes-in-use",
-        title: "a workload goes on while the driver is replaced by its next version, and its mounts stay as they are",
+        title: "a workload continues while the driver is replaced by its next version, and its mounts do not change",
         spec: [IN_USE_007, IN_USE_001, IN_USE_002, UPGRADE_001, UPGRADE_002, UPGRADE_006],
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT, NEXT_VERSION],
         refuted_by: [
@@ -80,11 +80,11 @@ check! {
 }
 
 check! {
-    /// An update that goes wrong is rolled back while pods run, some of which have started since. The version before knows nothing of what the
-    /// next one has mounted, and has to leave that as it is.
+    /// An update that goes wrong is rolled back while pods run, some of which have started since. The version
+    /// before does not know the mounts of the next version, and must not change them.
     pub(super) DOWNGRADE_IN_USE {
         id: "upgrade/downgrade-in-use",
-        title: "workloads of both versions go on while the driver is replaced by the version before, and their mounts stay as they are",
+        title: "workloads of both versions continue while the version before returns, and their mounts do not change",
         spec: [IN_USE_007, IN_USE_001, IN_USE_002, UPGRADE_010, UPGRADE_001, UPGRADE_002, UPGRADE_006],
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT, NEXT_VERSION, DOWNGRADE],
         refuted_by: ["hostpath/downgrade-breaks-volumes-in-use", "hostpath/downgrade-mounts-again"],

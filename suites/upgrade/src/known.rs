@@ -9,11 +9,12 @@ use crate::rules::{UPGRADE_001, UPGRADE_003};
 use crate::{NEXT_VERSION, begin, upgrade};
 
 check! {
-    /// An orchestrator keeps ids, sizes and contexts in objects of its own, and does not look whether the driver has a new format for them. A
-    /// fact that changes when the present version is started again is left out: it does not depend on the version.
+    /// An orchestrator stores ids, sizes and contexts in its own objects, and does not check whether the
+    /// driver has a new format for them. A fact that changes with a restart of the present version is left
+    /// out, because it does not depend on the version.
     pub(super) KNOWN {
         id: "upgrade/objects-known",
-        title: "the next version reports the volumes and snapshots of the version before as that version did",
+        title: "the next version reports volumes and snapshots of the version before as that version did",
         spec: [UPGRADE_003, UPGRADE_001],
         needs: [CREATE_DELETE_VOLUME, RESTARTS, NEXT_VERSION],
         refuted_by: [

@@ -20,11 +20,11 @@ const MOVE: Action =
     Action { name: "the use of the volume before it moves to a node of the other version", rpcs: &[] };
 
 check! {
-    /// A DaemonSet is updated node by node. Until its end, the controller of the next version has to do with plugins that do not know what it
-    /// has made, and pods start and move on nodes of both versions.
+    /// A DaemonSet is updated node by node. Until its end, the controller of the next version works with node
+    /// plugins that do not know what it has created, and pods start and move on nodes of both versions.
     pub(super) MIXED_NODES {
         id: "upgrade/mixed-nodes",
-        title: "volumes are used on nodes of both versions and move between them while the driver is updated node by node",
+        title: "volumes are used and move on nodes of both versions while the driver is updated node by node",
         spec: [UPGRADE_011, UPGRADE_001, IN_USE_007, IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, TWO_NODES, RESTARTS, ROOT, NEXT_VERSION, MIXED_NODES_COMMAND],
         refuted_by: ["hostpath/upgrade-needs-new-nodes", "hostpath/upgrade-empties-on-old-nodes"],

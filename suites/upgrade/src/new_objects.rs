@@ -9,8 +9,8 @@ use crate::rules::{UPGRADE_001, UPGRADE_007};
 use crate::{NEXT_VERSION, begin, upgrade};
 
 check! {
-    /// Storage classes, node affinities of volumes and limits of nodes outlive a version. A change of them may be meant, so that it is a
-    /// warning: whoever updates the driver has to know it.
+    /// Storage classes, node affinities of volumes and limits of nodes outlive a version. A change of them
+    /// may be intended, so it is a warning: users who update the driver have to know it.
     pub(super) NEW_OBJECTS {
         id: "upgrade/new-objects",
         title: "new volumes, nodes and capabilities of the next version are like those of the version before",

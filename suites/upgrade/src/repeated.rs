@@ -8,8 +8,8 @@ use crate::rules::{UPGRADE_001, UPGRADE_006};
 use crate::{NEXT_VERSION, begin, upgrade};
 
 check! {
-    /// A sidecar that is updated with the driver does not know which of its calls were answered, and makes them again: with the names, ids and
-    /// contexts that the version before has given.
+    /// A sidecar that is updated with the driver does not know which of its calls were answered, and repeats
+    /// them with the names, ids and contexts that the version before has returned.
     pub(super) REPEATED {
         id: "upgrade/calls-repeated",
         title: "the next version answers repeated calls as the version before did",

@@ -19,8 +19,8 @@ const MEANWHILE_MAX: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 check! {
-    /// A Deployment starts the new pod of a controller before the old one has gone, and calls go to either of them for a while. Which of them
-    /// gives way is theirs to decide.
+    /// A Deployment starts the new pod of a controller before the old one has ended, and either of them
+    /// receives calls for a while. The two drivers decide which of them ends.
     pub(super) ROLLING {
         id: "upgrade/side-by-side",
         title: "nothing is lost when the next version is started while the version before still answers",

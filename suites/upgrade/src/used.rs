@@ -17,11 +17,12 @@ const EXPANSION: Action = Action { name: "the expansion of the volume by the oth
 const SNAPSHOT: Action = Action { name: "CreateSnapshot of the other version", rpcs: &[] };
 
 check! {
-    /// Most volumes are idle when a driver is updated, and their pods come back later. Everything that can be done with a new volume has to be
-    /// possible with them, since their users do not know which version has made them.
+    /// Most volumes are idle when a driver is updated, and their pods come back later. Everything that can be
+    /// done with a new volume has to be possible with them, because their users do not know which version has
+    /// created them.
     pub(super) USED {
         id: "upgrade/objects-used",
-        title: "volumes, clones and snapshots of the version before hold their data under the next version, and can be used as new ones",
+        title: "volumes, clones and snapshots of the version before keep their data and work under the next version",
         spec: [UPGRADE_004, UPGRADE_001, IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT, NEXT_VERSION],
         refuted_by: [
@@ -39,10 +40,11 @@ check! {
 }
 
 check! {
-    /// Volumes that were made, or expanded, or written to after an update are used further when it is rolled back.
+    /// Volumes that were created, expanded or written to after an update are still used when it is rolled
+    /// back.
     pub(super) DOWNGRADE_USED {
         id: "upgrade/downgrade-used",
-        title: "volumes, clones and snapshots of the next version hold their data after a downgrade, and can be used as new ones",
+        title: "volumes, clones and snapshots of the next version keep their data and work after a downgrade",
         spec: [UPGRADE_010, UPGRADE_001, IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT, NEXT_VERSION, DOWNGRADE],
         refuted_by: ["hostpath/downgrade-empties-new-volumes"],

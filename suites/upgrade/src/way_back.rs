@@ -7,11 +7,11 @@ use crate::rules::{UPGRADE_001, UPGRADE_010};
 use crate::{DOWNGRADE, NEXT_VERSION, Replacement, begin, upgrade};
 
 check! {
-    /// An update that goes wrong is rolled back. A version that finds a state that it cannot read has to say so, and not to begin with an
-    /// empty one.
+    /// An update that goes wrong is rolled back. A version that cannot read the state has to report this, and
+    /// must not begin with an empty state.
     pub(super) WAY_BACK {
         id: "upgrade/downgrade",
-        title: "the version before has the objects of both versions when it comes back after the next one",
+        title: "the version before has the objects of both versions when it returns after the next one",
         spec: [UPGRADE_010, UPGRADE_001],
         needs: [CREATE_DELETE_VOLUME, RESTARTS, NEXT_VERSION, DOWNGRADE],
         refuted_by: ["hostpath/downgrade-starts-empty", "hostpath/downgrade-loses-new-volumes"],

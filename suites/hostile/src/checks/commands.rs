@@ -19,7 +19,7 @@ check! {
     /// any command that a claim contains (CVE-2023-3893, CVE-2023-5528).
     TEXTS {
         id: "hostile/commands/texts",
-        title: "a text of a request is never run",
+        title: "a text in a request is never executed",
         spec: [HOSTILE_COMMAND_001],
         needs: [VOLUME],
         refuted_by: [
@@ -54,7 +54,7 @@ check! {
     /// The orchestrator chooses paths, but a pod's name may be part of one.
     PATHS {
         id: "hostile/commands/paths",
-        title: "a path of a request is never run",
+        title: "a path in a request is never executed",
         spec: [HOSTILE_COMMAND_001],
         needs: [VOLUME, NODE],
         refuted_by: ["node-unpublish-runs-paths"],
@@ -87,7 +87,7 @@ check! {
     /// start of an argument can be such an option.
     OPTIONS {
         id: "hostile/commands/options",
-        title: "a text of a request becomes no option of a command",
+        title: "a text in a request never becomes an option of a command",
         spec: [HOSTILE_COMMAND_001],
         needs: [VOLUME],
         refuted_by: ["node-publish-passes-context-as-option"],

@@ -17,7 +17,7 @@ check! {
     /// its host; one that unpacks an archive through them writes to its host.
     LINKS {
         id: "hostile/copies/links",
-        title: "links in a volume are neither followed when it is copied nor when it is restored",
+        title: "links in a volume are not followed when it is copied or restored",
         spec: [HOSTILE_COPY_001],
         needs: [NODE, CREATE_DELETE_VOLUME, any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]), MOUNT_ACCESS],
         refuted_by: ["copies-follow-links"],

@@ -27,7 +27,7 @@ check! {
     /// deletes another one.
     VOLUMES {
         id: "hostile/foreign/volume-ids",
-        title: "deleting an id that resembles that of a volume deletes nothing",
+        title: "deleting an id that resembles the id of a volume deletes nothing",
         spec: [HOSTILE_ID_002],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-matches-beginnings", "delete-volume-trims-ids"],
@@ -83,7 +83,7 @@ check! {
     /// If an id becomes part of a pattern, a prefix or a path, deleting one snapshot deletes another one.
     SNAPSHOTS {
         id: "hostile/foreign/snapshot-ids",
-        title: "deleting an id that resembles that of a snapshot deletes nothing",
+        title: "deleting an id that resembles the id of a snapshot deletes nothing",
         spec: [HOSTILE_ID_002],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["delete-snapshot-matches-beginnings"],
@@ -147,7 +147,7 @@ check! {
     /// guesses its id, such as the disk of a node (CVE-2024-1725).
     NAMES {
         id: "hostile/foreign/names",
-        title: "a volume that is named like the id of another thing is no such thing",
+        title: "a volume whose name equals the id of another object is not that object",
         spec: [HOSTILE_ID_001],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-adopts-ids"],

@@ -11,7 +11,7 @@ check! {
     /// truncated on its way.
     NEAR_VOLUMES {
         id: "hostile/harm/near-volume-ids",
-        title: "deleting an id that is one letter away from that of a volume leaves that volume in place",
+        title: "deleting an id that differs in one letter from the id of a volume leaves that volume in place",
         spec: [HOSTILE_ID_003],
         needs: [CREATE_DELETE_VOLUME, DESTRUCTIVE],
         refuted_by: ["delete-volume-completes-ids", "delete-volume-ignores-last-letters"],
@@ -25,7 +25,7 @@ check! {
     /// way.
     NEAR_SNAPSHOTS {
         id: "hostile/harm/near-snapshot-ids",
-        title: "deleting an id that is one letter away from that of a snapshot leaves that snapshot in place",
+        title: "deleting an id that differs in one letter from the id of a snapshot leaves that snapshot in place",
         spec: [HOSTILE_ID_003],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, DESTRUCTIVE],
         refuted_by: ["delete-snapshot-completes-ids"],

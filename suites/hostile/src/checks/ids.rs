@@ -9,11 +9,11 @@ use crate::scene::{Request, Scene};
 use crate::sweep::with_texts;
 
 check! {
-    /// Kubelet makes the ids of inline volumes, other drivers of a vendor use other forms, and administrators write
-    /// some by hand. Each id has a random part, so that it names no existing volume.
+    /// Kubelet generates the ids of inline volumes, other drivers of a vendor use other formats, and
+    /// administrators write some ids by hand. Each id has a random part, so it names no existing volume.
     FORMS {
         id: "hostile/ids/forms",
-        title: "an id of another form is rejected, or taken for an unknown one; the driver survives",
+        title: "an id in an unexpected format is rejected or treated as unknown, and the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [VOLUME],
         refuted_by: [

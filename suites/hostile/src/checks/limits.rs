@@ -20,7 +20,7 @@ check! {
     /// A driver may rely on the limits, but a request that exceeds them must not crash it.
     STRINGS {
         id: "hostile/limits/strings",
-        title: "texts above the limit are rejected, or taken; the driver survives",
+        title: "strings above the limit are rejected or accepted, and the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [VOLUME],
         refuted_by: ["create-volume-crashes-on-long-names", "invalid-argument-as-internal"],
@@ -38,7 +38,7 @@ check! {
     /// Parameters, contexts and secrets come from users, and a misplaced annotation makes them too large.
     MAPS {
         id: "hostile/limits/maps",
-        title: "maps above the limit are rejected, or taken; the driver survives",
+        title: "maps above the limit are rejected or accepted, and the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [VOLUME],
         refuted_by: ["node-publish-crashes-on-large-context", "invalid-argument-as-unknown"],

@@ -9,10 +9,10 @@ use crate::rules::HOSTILE_CODE_001;
 use crate::scene::{Request, Scene};
 
 check! {
-    /// Drivers add, round up and divide sizes, and use page lengths and offsets as lengths of arrays.
+    /// Drivers add, round up and divide sizes, and use page lengths and offsets as array lengths.
     ENDS {
         id: "hostile/numbers/ends",
-        title: "numbers at the ends of their type are rejected, or taken; the driver survives",
+        title: "numbers at the ends of their type are rejected or accepted, and the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [VOLUME],
         refuted_by: [

@@ -17,7 +17,7 @@ check! {
     /// those must not affect the next listing.
     ENDLESS {
         id: "hostile/paging/volumes",
-        title: "a list of pages with one entry ends, also when many were begun before",
+        title: "a list that is read in pages of one entry ends, even if many lists were begun before",
         spec: [req::CTRL_LISTVOL_019, req::CTRL_LISTVOL_010],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-ignores-token", "list-volumes-keeps-few-listings"],

@@ -49,7 +49,7 @@ check! {
     /// The administrator sets parameters, but some drivers insert names of claims, which any user chooses.
     PARAMETERS {
         id: "hostile/paths/parameters",
-        title: "parameters with steps up reach nothing outside of the driver's place",
+        title: "parameters with .. reach nothing outside the driver's directory",
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["create-volume-follows-subdir"],
@@ -63,7 +63,7 @@ check! {
     /// directories of a share and file names from them (CVE-2020-8567, CVE-2026-3864).
     CONTEXTS {
         id: "hostile/paths/contexts",
-        title: "contexts with steps up reach nothing outside of the driver's place",
+        title: "contexts with .. reach nothing outside the driver's directory",
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["node-publish-writes-files-of-context", "node-stage-follows-context"],
@@ -73,10 +73,11 @@ check! {
 }
 
 check! {
-    /// The other texts: some drivers take the file system type as the name of a program, and a token may name a file.
+    /// Other fields: some drivers use the file system type as the name of a program, and a token may name a
+    /// file.
     OTHERS {
         id: "hostile/paths/others",
-        title: "file systems, flags and tokens with steps up reach nothing outside of the driver's place",
+        title: "file system types, flags and tokens with .. reach nothing outside the driver's directory",
         spec: [HOSTILE_PATH_001],
         needs: [VOLUME],
         refuted_by: ["list-volumes-opens-tokens"],

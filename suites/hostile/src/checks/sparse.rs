@@ -13,7 +13,7 @@ check! {
     /// each crash (CVE-2020-8569).
     PARTS {
         id: "hostile/sparse/parts",
-        title: "a part of a request is missing or empty: the driver survives, and says what is wrong",
+        title: "the driver survives a request with a missing or empty part, and reports the problem",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [VOLUME],
         refuted_by: [

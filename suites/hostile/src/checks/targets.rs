@@ -55,7 +55,7 @@ check! {
     /// any directory of the node.
     LINK {
         id: "hostile/targets/link",
-        title: "a link in the place of a target path is not followed",
+        title: "a symbolic link at a target path is not followed",
         spec: [HOSTILE_PATH_003],
         needs: [VOLUME, NODE],
         refuted_by: ["node-publish-follows-links"],
@@ -98,7 +98,7 @@ check! {
     /// true path, so a driver that searches it for the given path finds nothing and leaves the mount behind.
     LINK_ABOVE {
         id: "hostile/targets/link-above",
-        title: "what is published through a link is unpublished through it",
+        title: "a volume that is published at a path through a link is unpublished at that path",
         spec: [HOSTILE_PATH_004],
         needs: [VOLUME, NODE],
         refuted_by: ["node-unpublish-forgets-links"],

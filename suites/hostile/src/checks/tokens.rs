@@ -47,10 +47,10 @@ check! {
 }
 
 check! {
-    /// Two lists of a driver often have tokens of the same form.
+    /// Tokens of both lists often have the same format.
     OTHER_LIST {
         id: "hostile/tokens/other-list",
-        title: "a token of the list of volumes is rejected, or taken, in the list of snapshots; the driver survives",
+        title: "ListSnapshots rejects or accepts a token of ListVolumes, and the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [LIST_VOLUMES, LIST_SNAPSHOTS, CREATE_DELETE_VOLUME],
         refuted_by: ["list-snapshots-internal-on-other-tokens"],

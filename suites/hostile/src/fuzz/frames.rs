@@ -47,18 +47,18 @@ pub(super) struct Abuse {
 pub(super) const ABUSES: &[Abuse] = &[
     Abuse {
         name: "no-http2",
-        title: "a request of HTTP/1.1",
+        title: "an HTTP/1.1 request",
         bytes: |_| b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
     },
-    Abuse { name: "nothing", title: "connections on which nothing is said", bytes: |_| Vec::new() },
+    Abuse { name: "nothing", title: "connections without any data", bytes: |_| Vec::new() },
     Abuse {
         name: "half-a-preface",
-        title: "half of the preface of HTTP/2, and no more",
+        title: "only half of the HTTP/2 preface",
         bytes: |_| PREFACE[..10].to_vec(),
     },
     Abuse {
         name: "garbage",
-        title: "random bytes behind the preface",
+        title: "random bytes after the preface",
         bytes: |rng| {
             let garbage: Vec<u8> = (0..64 << 10).map(|_| rng.u8(..)).collect();
             [PREFACE, &garbage].concat()
@@ -80,7 +80,7 @@ pub(super) const ABUSES: &[Abuse] = &[
     },
     Abuse {
         name: "long-frame",
-        title: "a frame that says it is 16 MiB long",
+        title: "a frame with a stated length of 16 MiB",
         bytes: |_| opened(&[0xff, 0xff, 0xff, HEADERS, END_HEADERS, 0, 0, 0, 1]),
     },
     Abuse {
@@ -103,7 +103,7 @@ pub(super) const ABUSES: &[Abuse] = &[
     },
     Abuse {
         name: "pings",
-        title: "pings whose answers nobody reads",
+        title: "pings whose replies are not read",
         bytes: |_| opened(&frame(PING, 0, 0, &[0; 8]).repeat(20_000)),
     },
     Abuse {
@@ -113,7 +113,7 @@ pub(super) const ABUSES: &[Abuse] = &[
     },
     Abuse {
         name: "endless-headers",
-        title: "headers that go on and on",
+        title: "headers without end",
         bytes: |_| {
             let mut bytes = frame(HEADERS, 0, 1, &header("a", "b"));
             bytes.extend(frame(CONTINUATION, 0, 1, &header("x", &"y".repeat(100)).repeat(100)).repeat(100));
@@ -138,12 +138,12 @@ pub(super) const ABUSES: &[Abuse] = &[
     },
     Abuse {
         name: "content-type",
-        title: "a call that is no gRPC by its content type",
+        title: "a call whose content type is not gRPC",
         bytes: |_| opened(&[call(0, "application/json"), frame(DATA, END_STREAM, 1, b"{}")].concat()),
     },
     Abuse {
         name: "compressed",
-        title: "a message that says it is compressed, and is not",
+        title: "a message that is marked as compressed but is not",
         bytes: |_| {
             opened(
                 &[call(0, "application/grpc"), frame(DATA, END_STREAM, 1, &[1, 0, 0, 0, 2, 8, 1])].concat(),
@@ -152,14 +152,14 @@ pub(super) const ABUSES: &[Abuse] = &[
     },
     Abuse {
         name: "truncated-message",
-        title: "a message that ends before the length it has given",
+        title: "a message that is shorter than its stated length",
         bytes: |_| {
             opened(&[call(0, "application/grpc"), frame(DATA, END_STREAM, 1, &[0, 0, 0, 0, 9, 8])].concat())
         },
     },
     Abuse {
         name: "huge-message",
-        title: "a message that says it is 4 GiB long",
+        title: "a message with a stated length of 4 GiB",
         bytes: |_| {
             opened(
                 &[call(0, "application/grpc"), frame(DATA, 0, 1, &[0, 0xff, 0xff, 0xff, 0xff, 8])].concat(),
@@ -168,7 +168,7 @@ pub(super) const ABUSES: &[Abuse] = &[
     },
     Abuse {
         name: "empty-data",
-        title: "frames of data with nothing in them",
+        title: "empty data frames",
         bytes: |_| opened(&[call(0, "application/grpc"), frame(DATA, 0, 1, &[]).repeat(20_000)].concat()),
     },
     Abuse {
@@ -178,7 +178,7 @@ pub(super) const ABUSES: &[Abuse] = &[
     },
     Abuse {
         name: "closed-window",
-        title: "calls whose answers the caller has no room for",
+        title: "calls whose replies exceed the window of the caller",
         bytes: |_| {
             let calls = (0..100).flat_map(|n| {
                 [call(n, "application/grpc"), frame(DATA, END_STREAM, stream(n), &[0; 5])].concat()

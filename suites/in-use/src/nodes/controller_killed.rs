@@ -73,8 +73,8 @@ async fn killed_in(cx: &Cx, killed: Operation) -> CheckResult {
 }
 
 check! {
-    /// The record of an attachment and the attachment itself change one after the other, and a driver that is killed between the two has to
-    /// find that when it starts.
+    /// The record of an attachment and the attachment itself change one after the other, and a driver that is
+    /// killed between the two changes has to detect this when it starts.
     IN_DETACH {
         id: "nodes/killed-in-detach",
         title: "a volume moves with its data when the driver is killed during ControllerUnpublishVolume",
@@ -88,7 +88,8 @@ check! {
 }
 
 check! {
-    /// The new node may have the volume or not when the driver starts, and the call that is repeated has to come to the same end.
+    /// When the driver starts, the new node may or may not have the volume, and the repeated call has to lead
+    /// to the same result.
     IN_ATTACH {
         id: "nodes/killed-in-attach",
         title: "a volume moves with its data when the driver is killed during ControllerPublishVolume for its new node",
@@ -125,11 +126,12 @@ async fn killed_in_step(
 }
 
 check! {
-    /// A failure of a node often ends the driver as well, more than once. The calls by which volumes move are then repeated to a driver that knows
-    /// them only from its records.
+    /// A failure of a node often ends the driver as well, more than once. The calls that move volumes, also
+    /// those after the node has come back, are then repeated, and the driver knows them only from its
+    /// records.
     IN_EACH_CALL {
         id: "nodes/killed-in-each-call",
-        title: "a volume of a silent node moves with its data when the driver is killed during each call, also when the node comes back",
+        title: "a volume of a silent node moves with its data although the driver is killed during each call",
         spec: [NODES_001, NODES_002, NODES_003, NODES_007, IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, TWO_NODES, RESTARTS, ROOT],
         refuted_by: [

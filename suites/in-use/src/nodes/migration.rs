@@ -73,11 +73,11 @@ async fn is_listed_as_attached(user: &InUse) -> CheckResult<bool> {
 }
 
 check! {
-    /// A pod on each of two nodes uses one volume (ReadWriteMany), and one of the nodes is lost. The pod on the other node has nothing to do with
-    /// that.
+    /// A pod on each of two nodes uses one volume (ReadWriteMany), and one of the nodes is lost. This must
+    /// not affect the pod on the other node.
     MULTI_WRITER {
         id: "nodes/silent-multi-writer",
-        title: "a workload is not hurt when another node that has its volume, too, falls silent, is detached, and comes back",
+        title: "a workload is not harmed when another node with its volume falls silent, is detached, and comes back",
         spec: [NODES_007, NODES_002, NODES_003, NODES_006, IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, TWO_NODES, ROOT],
         refuted_by: ["hostpath/forced-detach-detaches-all-nodes", "hostpath/forced-detach-breaks-other-node"],
@@ -111,7 +111,7 @@ check! {
     /// the source is withdrawn while it runs.
     LIVE_MIGRATION {
         id: "nodes/live-migration",
-        title: "a block volume is handed over between two nodes that have it, with its data and without hurting its user",
+        title: "a block volume is handed over between two nodes that have it, with its data and without harm to its user",
         spec: [NODES_006, NODES_002, NODES_003, NODES_007, IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, TWO_NODES, BLOCK_ACCESS, ROOT],
         refuted_by: [

@@ -26,11 +26,12 @@ const AFTER: Action = Action { name: "the use of a volume after its node was sta
 const SITUATION: &str = "after its node was started again";
 
 check! {
-    /// The processes, the mounts and the files in memory of the node are gone, and its directories are there. kubelet reads from them which
-    /// pods there were: one of them continues with its volume, and the other one was deleted while the node was down.
+    /// The processes, mounts and in-memory files of the node are gone, but its directories still exist.
+    /// kubelet reads from them which pods existed: one of them continues with its volume, and the other one
+    /// was deleted while the node was down.
     REBOOT {
         id: "nodes/reboot",
-        title: "after a reboot with volumes in use, pods have their data again, and volumes of pods that are gone can be given back",
+        title: "after a reboot with volumes in use, pods have their data, and volumes of deleted pods can be unpublished",
         spec: [NODES_004, NODES_005, IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT],
         refuted_by: [

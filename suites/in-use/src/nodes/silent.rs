@@ -40,11 +40,12 @@ async fn falls_silent(cx: &Cx, there: &Cx, user: InUse) -> CheckResult {
 }
 
 check! {
-    /// kubelet and the pods of a node are gone, and its mounts are there. After six minutes, or at once with the taint out-of-service,
-    /// Kubernetes detaches the volume, and the pod continues elsewhere. When the node comes back, its kubelet cleans up.
+    /// kubelet and the pods of a node are gone, but its mounts still exist. After six minutes, or at once
+    /// with the taint out-of-service, Kubernetes detaches the volume, and the pod continues elsewhere. When
+    /// the node comes back, its kubelet cleans up.
     SILENT {
         id: "nodes/silent",
-        title: "a volume of a node that has fallen silent is published elsewhere with its data, and the node does not damage it when it comes back",
+        title: "a volume of a silent node is published elsewhere with its data, and survives the return of the node",
         spec: [NODES_001, NODES_002, NODES_003, NODES_007, IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, TWO_NODES, ROOT],
         refuted_by: [
@@ -66,11 +67,11 @@ check! {
 }
 
 check! {
-    /// A driver that allows one writer (ReadWriteOncePod) has to know who that is. A lost node does not remove such a record, so that the detach
-    /// has to.
+    /// A driver that allows one writer (ReadWriteOncePod) has to record the writer. A lost node does not
+    /// remove this record, so the detach has to do it.
     SINGLE_WRITER {
         id: "nodes/silent-single-writer",
-        title: "a SINGLE_NODE_SINGLE_WRITER volume of a node that has fallen silent is published elsewhere with its data",
+        title: "a SINGLE_NODE_SINGLE_WRITER volume of a silent node is published elsewhere with its data",
         spec: [NODES_001, NODES_002, NODES_003, NODES_007, IN_USE_001, IN_USE_002],
         needs: [
             NODE,
@@ -93,11 +94,11 @@ check! {
 }
 
 check! {
-    /// A node that has lost the network may go on to run its pods. Nothing in CSI says that the detach ends their writes, so that this is
-    /// only noted; what they had made durable before has to be there.
+    /// A node that has lost the network may continue to run its pods. CSI does not state that the detach ends
+    /// their writes, so such writes are only noted; data that were durable before must not be lost.
     STILL_WRITING {
         id: "nodes/still-writing",
-        title: "a volume that is taken from a node whose workload still writes holds what was durable before",
+        title: "a volume detached from a node whose workload still writes holds all data that were durable before",
         spec: [NODES_001, NODES_002],
         needs: [NODE, CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, TWO_NODES, ROOT],
         refuted_by: ["hostpath/forced-detach-damages-what-is-written"],
@@ -133,8 +134,9 @@ check! {
 }
 
 check! {
-    /// The back end of a driver may fail while a node is down, often because of what has taken the node down. external-attacher repeats the
-    /// detach until it is done. A driver that keeps records may take the failed call for done, or for one that is still in progress.
+    /// The back end of a driver may fail while a node is down, often for the same reason. external-attacher
+    /// repeats the detach until it succeeds. A driver that keeps records may treat the failed call as done,
+    /// or as still in progress.
     FAILING_DETACH {
         id: "nodes/failing-detach",
         title: "a volume of a silent node moves with its data after ControllerUnpublishVolume has failed several times",
@@ -169,11 +171,11 @@ check! {
 }
 
 check! {
-    /// The successor of a lost pod is scheduled at once, so that external-attacher asks for the volume on the new node for the six minutes in
-    /// which the lost one still has it, and also while it is detached.
+    /// The successor of a lost pod is scheduled at once, so external-attacher requests the volume for the new
+    /// node during the six minutes in which the lost node still has it, and also during the detach.
     WAITING_ATTACH {
         id: "nodes/waiting-attach",
-        title: "a volume of a silent node moves with its data to a node that has asked for it since before it was detached",
+        title: "a volume of a silent node moves with its data to a node that requests it before and during the detach",
         spec: [NODES_001, NODES_002, NODES_003, NODES_007, IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, TWO_NODES, ROOT],
         refuted_by: ["hostpath/rejected-attach-stays-rejected", "hostpath/waiting-attach-empties"],

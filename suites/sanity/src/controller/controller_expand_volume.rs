@@ -124,7 +124,7 @@ check! {
     /// A workload relies on the size in the answer.
     EXPANDS {
         id: "controller/controller-expand-volume/expands",
-        title: "ControllerExpandVolume makes a volume larger and answers its size",
+        title: "ControllerExpandVolume makes a volume larger and returns its size",
         spec: [req::CTRL_EXPAND_001, req::CTRL_EXPAND_011],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -192,7 +192,7 @@ check! {
     /// Resizers repeat the call until it is answered.
     REPEATED {
         id: "controller/controller-expand-volume/repeated",
-        title: "the same expansion again is OK and answers the same size",
+        title: "a repeated expansion is OK and returns the same size",
         spec: [req::CTRL_EXPAND_002, req::CTRL_EXPAND_003],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-refuses-repeats"],
@@ -216,7 +216,7 @@ check! {
     /// A volume that shrinks loses data.
     LARGE_ENOUGH {
         id: "controller/controller-expand-volume/large-enough",
-        title: "ControllerExpandVolume to a smaller size is OK and leaves the volume as large as it is",
+        title: "ControllerExpandVolume to a smaller size is OK and does not change the size of the volume",
         spec: [req::CTRL_EXPAND_003, req::CTRL_EXPAND_011],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-refuses-repeats", "controller-expand-shrinks"],
@@ -305,7 +305,8 @@ check! {
 }
 
 check! {
-    /// A file system that cannot grow while it is mounted would be damaged, or the size in the answer a lie.
+    /// A file system that cannot grow while it is mounted would be damaged, or the returned size would be
+    /// wrong.
     IN_USE {
         id: "controller/controller-expand-volume/in-use",
         title: "a driver with OFFLINE and without ONLINE does not expand a volume that is in use on a node",
@@ -334,7 +335,7 @@ check! {
     /// A request that cannot succeed must not be repeated forever.
     TOO_LARGE {
         id: "controller/controller-expand-volume/too-large",
-        title: "ControllerExpandVolume beyond what there can be is OUT_OF_RANGE",
+        title: "ControllerExpandVolume to more than the largest possible size is OUT_OF_RANGE",
         spec: [req::CTRL_EXPAND_017],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-out-of-range-as-internal"],

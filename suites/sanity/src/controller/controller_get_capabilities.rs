@@ -76,7 +76,7 @@ check! {
 }
 
 check! {
-    /// A back-up tool that reads a group snapshot looks its members up one by one.
+    /// A backup tool that reads a group snapshot requests its members one by one.
     GET_SNAPSHOT {
         id: "controller/controller-get-capabilities/get-snapshot-with-groups",
         title: "a driver with group snapshots has GET_SNAPSHOT",

@@ -36,7 +36,7 @@ check! {
     /// A retry must not move the node.
     REPEATED {
         id: "controller/controller-get-node-info/repeated",
-        title: "ControllerGetNodeInfo returns one topology for a node every time",
+        title: "ControllerGetNodeInfo returns the same topology for a node every time",
         spec: [req::CTRL_NODEINFO_002],
         needs: [GET_NODE_INFO, NODE],
         refuted_by: ["controller-get-node-info-changes"],
@@ -54,7 +54,7 @@ check! {
 }
 
 check! {
-    /// Volumes that exist are bound to the keys that the node has had before.
+    /// Existing volumes are bound to the former keys of the node.
     TOPOLOGY_KEYS {
         id: "controller/controller-get-node-info/topology-keys",
         title: "ControllerGetNodeInfo returns the topology keys of NodeGetInfo",
@@ -102,7 +102,8 @@ check! {
 }
 
 check! {
-    /// A volume that is listed and not published takes up room on the node, in the view of the orchestrator, that no unpublish gives back.
+    /// In the view of the orchestrator, a volume that is listed but not published takes up a slot of the node
+    /// that no unpublish releases.
     UNPUBLISHED {
         id: "controller/controller-get-node-info/unpublished-volume",
         title: "ControllerGetNodeInfo does not list a volume that was unpublished from the node",

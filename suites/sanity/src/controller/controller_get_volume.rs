@@ -28,7 +28,7 @@ check! {
     /// Health monitors know their volumes by id alone.
     FINDS {
         id: "controller/controller-get-volume/finds",
-        title: "ControllerGetVolume answers with the volume that was asked for",
+        title: "ControllerGetVolume returns the requested volume",
         spec: [req::CTRL_GETVOL_002, req::CTRL_GETVOL_011],
         needs: [GET_VOLUME, VOLUME],
         refuted_by: [
@@ -55,7 +55,7 @@ check! {
 }
 
 check! {
-    /// The status shows where the volume is attached and in which condition it is.
+    /// The status shows where the volume is attached and its condition.
     STATUS {
         id: "controller/controller-get-volume/status",
         title: "ControllerGetVolume answers with a status",
@@ -77,7 +77,7 @@ check! {
 }
 
 check! {
-    /// An operator would take a volume without a condition for a healthy one.
+    /// An operator would treat a volume without a condition as healthy.
     CONDITION {
         id: "controller/controller-get-volume/condition",
         title: "a driver with VOLUME_CONDITION reports the condition of a volume",
@@ -105,7 +105,7 @@ check! {
     /// The context determines how a volume is published, so another context means another volume.
     SAME_CONTEXT {
         id: "controller/controller-get-volume/same-context",
-        title: "ControllerGetVolume gives the volume_context that CreateVolume gave",
+        title: "ControllerGetVolume returns the volume_context that CreateVolume returned",
         spec: [req::MSG_VOLUME_011, req::CTRL_GETVOL_011],
         needs: [GET_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-get-volume-drops-context"],

@@ -66,10 +66,10 @@ check! {
 }
 
 check! {
-    /// A new volume may have no replicas yet, and has still lost no data.
+    /// A new volume may have no replicas yet, but it has lost no data.
     NEW_VOLUME {
         id: "controller/controller-get-volume-health/new-volume",
-        title: "nothing is wrong with a volume that was made just now",
+        title: "no problem is reported for a new volume",
         spec: [req::CTRL_GETHEALTH_005],
         needs: [GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-get-volume-health-warns-of-new"],

@@ -6,7 +6,7 @@ use csi_harness::prelude::*;
 use crate::volume_health::{page, problems_of, walk};
 
 check! {
-    /// Health monitors of all volumes depend on it.
+    /// Health monitors of all volumes depend on this RPC.
     WORKS {
         id: "controller/controller-list-volume-health/works",
         title: "ControllerListVolumeHealth answers, and its pages end",
@@ -26,7 +26,7 @@ check! {
     /// A monitor treats each entry as a problem and alerts an administrator.
     NEW_VOLUME {
         id: "controller/controller-list-volume-health/new-volume",
-        title: "a volume that nothing is wrong with is not listed",
+        title: "a healthy volume is not listed",
         spec: [req::CTRL_LISTHEALTH_003, req::CTRL_LISTHEALTH_013],
         needs: [LIST_VOLUME_HEALTH, GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -97,7 +97,7 @@ check! {
     /// starts.
     INVALID_TOKEN {
         id: "controller/controller-list-volume-health/invalid-token",
-        title: "ControllerListVolumeHealth rejects a starting_token that it never gave with ABORTED, if it does",
+        title: "if ControllerListVolumeHealth rejects a starting_token that it never returned, the code is ABORTED",
         spec: [req::CTRL_LISTHEALTH_014],
         needs: [LIST_VOLUME_HEALTH],
         refuted_by: ["controller-list-volume-health-invalid-token-as-internal"],

@@ -136,7 +136,7 @@ check! {
     /// Resizers repeat the call until it is answered.
     REPEATED {
         id: "controller/controller-modify-volume/repeated",
-        title: "the same modification again is OK",
+        title: "a repeated modification is OK",
         spec: [req::CTRL_MODIFYVOL_002],
         needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, Need::Configured(Setting::MutableParameters)],
         refuted_by: ["controller-modify-refuses-repeats"],
@@ -150,11 +150,11 @@ check! {
 }
 
 check! {
-    /// A class with one more parameter follows the first one. A back end may reject a second change so soon with a
-    /// suitable code; but valid parameters stay valid, and the volume still exists.
+    /// A class with one more parameter follows the first class. A back end may reject a second change so soon
+    /// with a suitable code, but valid parameters stay valid, and the volume still exists.
     ONE_MORE_KEY {
         id: "controller/controller-modify-volume/one-more-key",
-        title: "a second ControllerModifyVolume with one more of the configured keys is taken as an update",
+        title: "a second ControllerModifyVolume with one more of the configured keys is treated as an update",
         spec: [req::CTRL_MODIFYVOL_003],
         needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, Need::Configured(Setting::MutableParameters)],
         refuted_by: ["controller-modify-refuses-updates"],

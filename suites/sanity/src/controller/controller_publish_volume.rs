@@ -340,10 +340,10 @@ check! {
 }
 
 check! {
-    /// A scheduler relies on the limit, so the node must really be able to have this number of volumes.
+    /// A scheduler relies on the limit, so the node must really be able to use this number of volumes.
     ATTACH_LIMIT {
         id: "controller/controller-publish-volume/attach-limit",
-        title: "ControllerPublishVolume beyond max_volumes_per_node is RESOURCE_EXHAUSTED, and works up to it",
+        title: "ControllerPublishVolume works up to max_volumes_per_node, and is RESOURCE_EXHAUSTED beyond it",
         spec: [req::CTRL_PUBLISH_029],
         needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE],
         refuted_by: [

@@ -102,7 +102,7 @@ check! {
     /// If two snapshots share an id, a backup is lost.
     DISTINCT {
         id: "controller/create-snapshot/distinct-ids",
-        title: "two snapshots of one volume have ids of their own",
+        title: "two snapshots of one volume have different ids",
         spec: [req::MSG_SNAPSHOT_003],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["snapshot-id-from-source"],
@@ -162,7 +162,7 @@ check! {
 }
 
 check! {
-    /// A restore from it would bring back the data of another volume.
+    /// A restore of this snapshot would bring back the data of another volume.
     OTHER_SOURCE {
         id: "controller/create-snapshot/other-source",
         title: "CreateSnapshot with the name of another volume's snapshot is ALREADY_EXISTS",

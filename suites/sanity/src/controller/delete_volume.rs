@@ -111,7 +111,7 @@ check! {
     /// The storage would still cost money, and the data would still exist.
     GONE {
         id: "controller/delete-volume/gone",
-        title: "a deleted volume is not listed and not found any more",
+        title: "a deleted volume is no longer listed or found",
         spec: [req::CTRL_DELETEVOL_002, req::CTRL_VALIDATE_018],
         needs: [CONTROLLER, CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-keeps-volume"],

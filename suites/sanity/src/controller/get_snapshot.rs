@@ -73,7 +73,7 @@ check! {
     /// Two calls about one snapshot must not contradict each other.
     SAME_DATA {
         id: "controller/get-snapshot/same-data",
-        title: "GetSnapshot gives the data that CreateSnapshot gave",
+        title: "GetSnapshot returns the data that CreateSnapshot returned",
         spec: [req::CTRL_GETSNAP_003],
         needs: [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["get-snapshot-other-id"],

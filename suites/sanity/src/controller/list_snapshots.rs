@@ -90,7 +90,7 @@ check! {
     /// The controller compares this list with its own records.
     NEW_AND_DELETED {
         id: "controller/list-snapshots/new-and-deleted",
-        title: "ListSnapshots has a new snapshot, and no longer one that was deleted",
+        title: "ListSnapshots lists a new snapshot, and no longer lists a deleted one",
         spec: [req::CTRL_LISTSNAP_002, req::CTRL_INTERACT_008, req::CTRL_DELETESNAP_002],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: [
@@ -147,7 +147,7 @@ check! {
     /// A caller treats a snapshot that is not listed as deleted.
     GROUP_MEMBERS {
         id: "controller/list-snapshots/group-members",
-        title: "ListSnapshots has the members of a group snapshot",
+        title: "ListSnapshots lists the members of a group snapshot",
         spec: [req::CTRL_LISTSNAP_002],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["list-snapshots-omits-group-members"],
@@ -209,7 +209,7 @@ check! {
     /// The controller polls a snapshot with this filter.
     ID_FILTER {
         id: "controller/list-snapshots/snapshot-id-filter",
-        title: "ListSnapshots with snapshot_id answers with that snapshot alone",
+        title: "ListSnapshots with snapshot_id returns only that snapshot",
         spec: [req::CTRL_LISTSNAP_014],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["list-snapshots-ignores-id-filter"],
@@ -236,7 +236,7 @@ check! {
     /// Two calls about one snapshot must not contradict each other.
     SAME_DATA {
         id: "controller/list-snapshots/same-data",
-        title: "ListSnapshots gives the data that CreateSnapshot gave",
+        title: "ListSnapshots returns the data that CreateSnapshot returned",
         spec: [req::CTRL_INTERACT_008, req::CTRL_LISTSNAP_014],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["list-snapshots-halves-size", "list-snapshots-drops-size"],
@@ -286,7 +286,7 @@ check! {
     /// Backup tools list all snapshots of a volume.
     SOURCE_FILTER {
         id: "controller/list-snapshots/source-volume-id-filter",
-        title: "ListSnapshots with source_volume_id answers with all snapshots of that volume alone",
+        title: "ListSnapshots with source_volume_id returns all snapshots of that volume and no others",
         spec: [req::CTRL_LISTSNAP_012],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["list-snapshots-ignores-source-filter", "list-snapshots-one-per-source"],

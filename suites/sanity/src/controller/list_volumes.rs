@@ -164,10 +164,10 @@ check! {
 }
 
 check! {
-    /// A volume that is missing from the list counts as lost, one that stays in it as leaked.
+    /// A volume that is missing from the list counts as lost, and a deleted volume in the list as leaked.
     COMPLETE {
         id: "controller/list-volumes/complete",
-        title: "ListVolumes has new volumes, and deleted ones no more",
+        title: "ListVolumes lists new volumes, and no longer lists deleted ones",
         spec: [req::CTRL_LISTVOL_002, req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_019],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -214,7 +214,7 @@ check! {
     /// A copy is a volume like any other.
     COPIES {
         id: "controller/list-volumes/copies",
-        title: "ListVolumes has volumes that were made from others",
+        title: "ListVolumes lists volumes that were made from others",
         spec: [req::CTRL_LISTVOL_002],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME, CLONE_VOLUME],
         refuted_by: ["list-volumes-omits-copies"],
@@ -287,7 +287,7 @@ check! {
     /// The volume that a token names may be deleted before the token is used.
     DELETED_BETWEEN_PAGES {
         id: "controller/list-volumes/deleted-between-pages",
-        title: "a token of ListVolumes is good, or ABORTED, after the last volume of its page was deleted",
+        title: "a token of ListVolumes is accepted, or ABORTED, after the last volume of its page was deleted",
         spec: [req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_022, req::CTRL_LISTVOL_005, req::CTRL_LISTVOL_019],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-ignores-token"],
@@ -328,7 +328,7 @@ check! {
     /// An unknown token must not look like the end of the list, nor restart it.
     INVALID_TOKEN {
         id: "controller/list-volumes/invalid-token",
-        title: "ListVolumes with a starting_token that it never gave is rejected with ABORTED",
+        title: "ListVolumes with a starting_token that it never returned is rejected with ABORTED",
         spec: [req::CTRL_LISTVOL_022],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-accepts-any-token", "list-volumes-invalid-token-as-invalid-argument"],
@@ -367,7 +367,7 @@ check! {
     /// If tokens are positions in a list, these are outside of it.
     NUMERIC_TOKEN {
         id: "controller/list-volumes/numeric-token",
-        title: "ListVolumes with a number as starting_token is answered, if not with OK then with ABORTED",
+        title: "ListVolumes with a number as starting_token is answered with OK or ABORTED",
         spec: [req::CTRL_LISTVOL_022, req::GEN_ERR_001],
         needs: [LIST_VOLUMES],
         refuted_by: ["list-volumes-panics-on-numeric-token", "list-volumes-invalid-token-as-invalid-argument"],
@@ -384,7 +384,8 @@ check! {
 }
 
 check! {
-    /// A negative number becomes huge if it is unsigned, and crashes a driver that allocates a list of that capacity.
+    /// A negative number becomes huge in an unsigned type, and crashes a driver that allocates a list of that
+    /// capacity.
     NEGATIVE_MAX_ENTRIES {
         id: "controller/list-volumes/negative-max-entries",
         title: "ListVolumes with negative max_entries is rejected",

@@ -154,7 +154,7 @@ check! {
     /// volume.
     HELD_ELSEWHERE {
         id: "controller/controller-publish-volume/held-by-other-node",
-        title: "publishing a volume for one node that another node holds is FAILED_PRECONDITION, and the message names that node",
+        title: "publishing a single-node volume that another node has is FAILED_PRECONDITION, and names that node",
         spec: [req::CTRL_PUBLISH_027, req::CTRL_PUBLISH_028],
         needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, TWO_NODES],
         refuted_by: ["controller-publish-ignores-access-mode", "controller-publish-other-node-not-named"],

@@ -116,7 +116,7 @@ check! {
     /// A confirmation has to name the confirmed capabilities.
     CONFIRMED_CAPABILITIES {
         id: "controller/validate-volume-capabilities/confirmed-capabilities",
-        title: "confirmed lists the capabilities that were asked about",
+        title: "confirmed lists the requested capabilities",
         spec: [req::CTRL_VALIDATE_012, req::GEN_FIELD_003],
         needs: [CONTROLLER, VOLUME],
         refuted_by: ["validate-confirms-without-capabilities", "validate-confirms-other-capabilities"],
@@ -211,7 +211,7 @@ check! {
     /// An orchestrator gives the volume to a workload because of the confirmation.
     CONFIRMED_IS_TRUE {
         id: "controller/validate-volume-capabilities/confirmed-can-be-published",
-        title: "an access type that the volume was not made for is confirmed only if it can be published so",
+        title: "an access type that the volume was not made for is confirmed only if the volume can be published with it",
         spec: [req::CTRL_VALIDATE_009],
         needs: [CONTROLLER, NODE, CREATE_DELETE_VOLUME],
         refuted_by: ["validate-confirms-everything", "validate-ignores-volume"],
@@ -277,7 +277,7 @@ check! {
     /// The answer to a request must not depend on chance.
     REPEATED {
         id: "controller/validate-volume-capabilities/same-verdict",
-        title: "the same validation has the same verdict again",
+        title: "a repeated validation has the same verdict",
         spec: [req::CTRL_VALIDATE_004],
         needs: [CONTROLLER, VOLUME],
         refuted_by: ["validate-verdict-changes"],

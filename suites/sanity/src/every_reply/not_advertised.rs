@@ -5,10 +5,10 @@ use csi_harness::protocol::effect;
 use csi_harness::protocol::rpc::{FACTS, Facts, PROMISES};
 
 check! {
-    /// An orchestrator that calls it nevertheless has to learn that repeating the call is useless.
+    /// An orchestrator that still calls the RPC has to learn that repeating the call is useless.
     UNIMPLEMENTED {
         id: "every-reply/not-advertised/unimplemented",
-        title: "an RPC that is not advertised answers UNIMPLEMENTED, if it does not do it",
+        title: "an RPC that is not advertised works, or answers UNIMPLEMENTED",
         spec: [req::GEN_RPC_002],
         needs: [lacks_one_of(PROMISES)],
         refuted_by: ["unsupported-as-internal"],

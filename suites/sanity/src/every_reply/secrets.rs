@@ -85,7 +85,8 @@ check! {
 }
 
 check! {
-    /// The user's secrets must not be in any reply, such as a list, a later error, or one of a node.
+    /// The user's secrets must not be in any reply, for example in a list, a later error, or a reply of a
+    /// node.
     CONFIGURED {
         id: "every-reply/secrets/configured",
         title: "no reply contains a secret of the configuration",

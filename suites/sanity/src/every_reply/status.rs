@@ -40,7 +40,7 @@ check! {
     /// An orchestrator decides by the code alone what to do next.
     CODE {
         id: "every-reply/status/code",
-        title: "every code is one of gRPC's, and not UNKNOWN",
+        title: "every status code is defined by gRPC, and is not UNKNOWN",
         spec: [req::GEN_ERR_002, req::GEN_ERR_001],
         refuted_by: ["status-code-not-canonical", "invalid-argument-as-unknown"],
         runs: Finally,

@@ -11,10 +11,10 @@ use super::{member_ids, new_group, ready_group, request_for, restore, two_volume
 use crate::moment::is_of_these_days;
 
 check! {
-    /// Without the message the orchestrator does not know the new snapshots.
+    /// Without the reply the orchestrator does not know the new snapshots.
     WORKS {
         id: "group/create-volume-group-snapshot/works",
-        title: "CreateVolumeGroupSnapshot makes a group snapshot of two volumes and tells of it",
+        title: "CreateVolumeGroupSnapshot makes a group snapshot of two volumes and returns it",
         spec: [req::GROUP_CREATE_001, req::GROUP_CREATE_019],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -76,7 +76,7 @@ check! {
     /// Without a member its volume cannot be restored with the others.
     MEMBERS {
         id: "group/create-volume-group-snapshot/members",
-        title: "a new group snapshot has one member of each source volume",
+        title: "a new group snapshot has one member for each source volume",
         spec: [req::GROUP_CREATE_022, req::MSG_SNAPSHOT_003, req::MSG_SNAPSHOT_006],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["group-snapshot-without-members", "create-group-snapshot-drops-last-source"],

@@ -9,7 +9,7 @@ check! {
     /// The snapshotter waits for ready_to_use with it.
     WORKS {
         id: "group/get-volume-group-snapshot/works",
-        title: "GetVolumeGroupSnapshot returns the group snapshot asked for, with its members",
+        title: "GetVolumeGroupSnapshot returns the requested group snapshot, with its members",
         spec: [req::GROUP_GET_002, req::GROUP_GET_010, req::GROUP_GET_003],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: [

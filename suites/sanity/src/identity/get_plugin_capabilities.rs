@@ -39,7 +39,8 @@ fn listed(capabilities: &BTreeSet<String>) -> String {
 }
 
 check! {
-    /// An orchestrator calls it right after GetPluginInfo. An empty list is legal, an entry without a type is not.
+    /// An orchestrator calls this RPC right after GetPluginInfo. An empty list is legal, an entry without a
+    /// type is not.
     WELL_FORMED {
         id: "identity/get-plugin-capabilities/well-formed",
         title: "each entry of GetPluginCapabilities names a capability",
@@ -120,7 +121,7 @@ check! {
     /// A missing service would only be noticed during provisioning.
     CONTROLLER_SERVED {
         id: "identity/get-plugin-capabilities/controller-service-is-there",
-        title: "a plugin that advertises CONTROLLER_SERVICE has its mandatory RPCs and those it promises",
+        title: "a plugin that advertises CONTROLLER_SERVICE serves its mandatory and advertised RPCs",
         spec: [req::ID_PCAPS_006, req::GEN_RPC_006],
         needs: [CONTROLLER_SERVICE],
         refuted_by: [
@@ -142,7 +143,7 @@ check! {
     /// A missing service would only be noticed during a backup.
     GROUP_CONTROLLER_SERVED {
         id: "identity/get-plugin-capabilities/group-controller-service-is-there",
-        title: "a plugin that advertises GROUP_CONTROLLER_SERVICE has its mandatory RPCs and those it promises",
+        title: "a plugin that advertises GROUP_CONTROLLER_SERVICE serves its mandatory and advertised RPCs",
         spec: [req::ID_PCAPS_009],
         needs: [GROUP_CONTROLLER_SERVICE],
         refuted_by: [

@@ -9,7 +9,7 @@ check! {
     /// Orchestrators store all data about a driver under this name.
     NAME {
         id: "identity/get-plugin-info/name",
-        title: "GetPluginInfo gives a name",
+        title: "GetPluginInfo returns a name",
         spec: [req::ID_INFO_004, req::GEN_FIELD_002],
         refuted_by: ["get-plugin-info-name-empty", "get-plugin-info-fails"],
         replaces: ["Identity Service GetPluginInfo should return appropriate information"],
@@ -82,7 +82,7 @@ check! {
     /// Support staff need the version first.
     VENDOR_VERSION {
         id: "identity/get-plugin-info/vendor-version",
-        title: "GetPluginInfo gives a vendor_version",
+        title: "GetPluginInfo returns a vendor_version",
         spec: [req::ID_INFO_005],
         refuted_by: ["get-plugin-info-version-empty"],
     }

@@ -34,7 +34,7 @@ check! {
 }
 
 check! {
-    /// Orchestrators call it at any time and repeatedly.
+    /// Orchestrators call Probe at any time and repeatedly.
     REPEATED {
         id: "identity/probe/repeated",
         title: "Probe answers every time",

@@ -50,7 +50,7 @@ async fn partial(cx: &Cx) -> CheckResult {
 }
 
 check! {
-    /// One workload from its beginning to its end: what every pod with a volume does.
+    /// Every pod with a volume goes through these steps from its start to its end.
     WHOLE {
         id: "lifecycle/created-volume/forth-and-back",
         title: "a volume can be made, attached, staged, published, and all of it undone in reverse order",
@@ -64,7 +64,7 @@ check! {
 }
 
 check! {
-    /// A caller that never hears an answer repeats each step.
+    /// A caller that never gets an answer repeats each step.
     REPEATED {
         id: "lifecycle/created-volume/each-step-repeated",
         title: "a volume can be made, used and deleted with each request sent several times",
@@ -88,7 +88,7 @@ check! {
     /// The pod restarts on the node, leaves it, and comes back.
     AGAIN {
         id: "lifecycle/created-volume/forth-again",
-        title: "a volume that was used and given back can be used again",
+        title: "a volume that was used and released can be used again",
         spec: [req::GEN_LIFE_002, req::GEN_LIFE_001],
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: ["node-unpublish-unstages", "node-unpublish-keeps-publication"],
@@ -98,10 +98,10 @@ check! {
 }
 
 check! {
-    /// A pod can be deleted while its volume is on the way to it, after any of the calls.
+    /// A pod can be deleted after any of the calls that prepare its volume.
     PARTIAL {
         id: "lifecycle/created-volume/turned-back",
-        title: "a volume can be undone and deleted after each step of its life",
+        title: "a volume can be released and deleted after each step of its life",
         spec: [req::GEN_LIFE_002, req::GEN_LIFE_001],
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: ["node-unstage-keeps-staging"],

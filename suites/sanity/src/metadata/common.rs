@@ -52,10 +52,10 @@ macro_rules! common_checks {
         }
 
         check! {
-            /// Callers store blocks in order, and continue behind the last one.
+            /// Callers store blocks in order, and continue after the last one.
             ORDER {
                 id: concat!("metadata/", $id, "/order"),
-                title: concat!("the tuples of ", $rpc, " rise without overlap, in a message and from one to the next"),
+                title: concat!("the tuples of ", $rpc, " ascend without overlap, within a message and across messages"),
                 spec: [$order, $order_of_messages],
                 needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
                 refuted_by: ["get-metadata-unordered", "get-metadata-overlaps", "get-metadata-messages-overlap"],
@@ -76,10 +76,10 @@ macro_rules! common_checks {
         }
 
         check! {
-            /// A caller that relies on it reads only the offsets.
+            /// A caller that relies on the style reads only the offsets.
             FIXED_LENGTH {
                 id: concat!("metadata/", $id, "/fixed-length"),
-                title: concat!("the tuples of ", $rpc, " have one size where the style is FIXED_LENGTH"),
+                title: concat!("the tuples of ", $rpc, " have one size if the style is FIXED_LENGTH"),
                 spec: [$fixed_length, req::META_FORMAT_004],
                 needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
                 refuted_by: ["get-metadata-sizes-vary", "get-metadata-last-block-short"],
@@ -103,7 +103,7 @@ macro_rules! common_checks {
             /// A caller may have little memory.
             MAX_RESULTS {
                 id: concat!("metadata/", $id, "/max-results"),
-                title: concat!("a message of ", $rpc, " has at most max_results tuples, and the stream is as complete as without"),
+                title: concat!("a message of ", $rpc, " has at most max_results tuples, and the stream is complete"),
                 spec: [$max_results, req::META_STREAM_001],
                 needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
                 refuted_by: ["get-metadata-ignores-max-results", "get-metadata-ends-early"],
@@ -112,7 +112,7 @@ macro_rules! common_checks {
         }
 
         check! {
-            /// Without it a broken stream has to be read from the beginning.
+            /// Without starting_offset, a broken stream has to be read from the beginning.
             STARTING_OFFSET {
                 id: concat!("metadata/", $id, "/starting-offset"),
                 title: concat!($rpc, " lists every block from starting_offset on, and none before it"),

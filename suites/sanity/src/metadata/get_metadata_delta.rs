@@ -135,8 +135,8 @@ check! {
 }
 
 check! {
-    /// The delta of two volumes is nearly everything, and no backup of either. The specification implies that it is
-    /// rejected, and names no code.
+    /// The delta of two volumes is nearly everything, and no backup of either. The specification implies that
+    /// the call is rejected, and names no code.
     OTHER_VOLUME {
         id: "metadata/get-metadata-delta/other-volume",
         title: "GetMetadataDelta between snapshots of different volumes is rejected",

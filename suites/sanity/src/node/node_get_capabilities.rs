@@ -54,7 +54,8 @@ check! {
 }
 
 check! {
-    /// A node that leaves its topology to the controller has none if the controller cannot be asked.
+    /// A node that leaves its topology to the controller has none if the controller does not offer
+    /// GET_NODE_INFO.
     GET_NODE_INFO_TOO {
         id: "node/node-get-capabilities/get-node-info",
         title: "a driver with NODE_INFO_FROM_CONTROLLER has GET_NODE_INFO",

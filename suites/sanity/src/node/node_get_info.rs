@@ -40,7 +40,7 @@ check! {
     /// kubelet rejects the registration of a driver whose node has no id.
     NODE_ID {
         id: "node/node-get-info/node-id",
-        title: "NodeGetInfo gives a node_id",
+        title: "NodeGetInfo returns a node_id",
         spec: [req::NODE_INFO_005, req::GEN_FIELD_002],
         needs: [NODE],
         refuted_by: ["node-get-info-id-empty"],
@@ -57,7 +57,7 @@ check! {
     /// Attachments are stored under the id, so a node that changes it loses them.
     SAME_NODE_ID {
         id: "node/node-get-info/same-node-id",
-        title: "NodeGetInfo gives the same node_id every time",
+        title: "NodeGetInfo returns the same node_id every time",
         spec: [req::NODE_INFO_005],
         needs: [NODE],
         refuted_by: ["node-get-info-id-changes"],
@@ -78,7 +78,7 @@ check! {
 }
 
 check! {
-    /// Orchestrators reserve no more space for it.
+    /// Orchestrators reserve no more than 256 bytes for the id.
     NODE_ID_LENGTH {
         id: "node/node-get-info/node-id-length",
         title: "the node_id has 256 bytes or fewer",
@@ -97,7 +97,7 @@ check! {
     /// The limit was 128 bytes until version 1.4 of the specification.
     NODE_ID_SAFE_LENGTH {
         id: "node/node-get-info/node-id-safe-length",
-        title: "the node_id has 128 bytes or fewer, which older software copes with",
+        title: "the node_id has 128 bytes or fewer, which older software supports",
         spec: [req::NODE_INFO_009],
         needs: [NODE],
         refuted_by: ["node-get-info-id-long"],
@@ -198,7 +198,7 @@ check! {
     /// The orchestrator asks the controller about the node by this id.
     FROM_CONTROLLER {
         id: "node/node-get-info/controller-get-node-info",
-        title: "NodeGetInfo gives one node_id with and without controller_get_node_info",
+        title: "NodeGetInfo returns one node_id with and without controller_get_node_info",
         spec: [req::NODE_INFO_018],
         needs: [NODE, NODE_INFO_FROM_CONTROLLER],
         refuted_by: ["node-get-info-id-differs-with-flag"],

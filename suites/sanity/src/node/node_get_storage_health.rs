@@ -13,7 +13,7 @@ check! {
     /// Kubelet calls it on every node, even without volumes.
     WORKS {
         id: "node/node-get-storage-health/works",
-        title: "NodeGetStorageHealth answers, also where no volume is on the node",
+        title: "NodeGetStorageHealth answers, also if no volume is on the node",
         spec: [req::NODE_STORHEALTH_001, req::NODE_STORHEALTH_009],
         needs: [NODE, GET_STORAGE_HEALTH],
         refuted_by: ["node-get-storage-health-unimplemented", "node-get-storage-health-needs-a-volume"],
@@ -32,7 +32,7 @@ check! {
 }
 
 check! {
-    /// An orchestrator that relies on it treats the node as lost.
+    /// If the storage is reported as unreachable, an orchestrator treats the node as lost.
     USED_VOLUME {
         id: "node/node-get-storage-health/used-volume",
         title: "the storage of a volume that was just published is not reported as unreachable",

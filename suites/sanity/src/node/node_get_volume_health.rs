@@ -74,7 +74,7 @@ check! {
     /// A volume that this node uses is not inaccessible from it.
     USED_VOLUME {
         id: "node/node-get-volume-health/used-volume",
-        title: "nothing is wrong with a volume that was published just now",
+        title: "no problem is reported for a volume that was just published",
         spec: [req::NODE_HEALTH_012],
         needs: [NODE, NODE_GET_VOLUME_HEALTH, VOLUME],
         refuted_by: ["node-get-volume-health-inaccessible-when-used"],
@@ -119,7 +119,7 @@ check! {
     /// If the call mounted or created the examined path, it would hide the problem.
     NO_TRACES {
         id: "node/node-get-volume-health/no-traces",
-        title: "NodeGetVolumeHealth makes nothing at a path that does not exist",
+        title: "NodeGetVolumeHealth creates nothing at a path that does not exist",
         spec: [req::NODE_HEALTH_019],
         needs: [NODE, NODE_GET_VOLUME_HEALTH, VOLUME],
         refuted_by: ["node-get-volume-health-makes-paths"],
@@ -146,7 +146,7 @@ check! {
     /// If a mount was removed by others, every workload loses its data, and only the node can see that.
     LOST_MOUNT {
         id: "node/node-get-volume-health/lost-mount",
-        title: "NodeGetVolumeHealth reports that a volume is gone from its target path",
+        title: "NodeGetVolumeHealth reports that a volume is missing from its target path",
         spec: [req::NODE_HEALTH_015],
         needs: [NODE, NODE_GET_VOLUME_HEALTH, MOUNT_ACCESS, VOLUME],
         refuted_by: ["node-get-volume-health-ignores-lost-path", "node-get-volume-health-never-ill"],

@@ -39,7 +39,7 @@ check! {
     /// The protocol permits an answer without usage, but then the capability is useless.
     USAGE {
         id: "node/node-get-volume-stats/usage",
-        title: "NodeGetVolumeStats reports usage, or a condition at least",
+        title: "NodeGetVolumeStats reports usage, or at least a condition",
         spec: [req::NODE_STATS_013],
         needs: [NODE, GET_VOLUME_STATS, VOLUME],
         refuted_by: ["node-get-volume-stats-empty"],
@@ -145,7 +145,7 @@ check! {
     /// An orchestrator relies on the capability: a volume without a condition counts as unmonitored.
     CONDITION {
         id: "node/node-get-volume-stats/condition",
-        title: "a driver that advertises VOLUME_CONDITION reports one, with a message",
+        title: "a driver that advertises VOLUME_CONDITION reports a condition, with a message",
         spec: [req::NODE_STATS_014, req::MSG_USAGE_006, req::MSG_USAGE_005],
         needs: [NODE, NODE_VOLUME_CONDITION, VOLUME],
         refuted_by: ["node-get-volume-stats-omits-condition", "condition-message-empty", "condition-abnormal"],

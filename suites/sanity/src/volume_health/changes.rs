@@ -27,10 +27,10 @@ async fn damaged(cx: &Cx) -> CheckResult<(String, Problems)> {
 }
 
 check! {
-    /// A report that varies without a change causes alerts, and one that never ends is ignored.
+    /// A report that changes without a reason causes alerts, and a report that never ends is ignored.
     REPORTED {
         id: "volume-health/told",
-        title: "an unhealthy volume is reported as such, in the same words as long as it is unhealthy, and not afterwards",
+        title: "an unhealthy volume is reported in the same words while it is unhealthy, and not afterwards",
         spec: [req::MSG_HEALTH_011, req::CTRL_GETHEALTH_009],
         needs: [GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME, HOOKS],
         refuted_by: [
@@ -156,7 +156,7 @@ check! {
     /// A driver that ignores a token restarts the list forever.
     TOKEN {
         id: "volume-health/made-up-token",
-        title: "ControllerListVolumeHealth does not begin anew at a starting_token that it never gave",
+        title: "ControllerListVolumeHealth does not return the first page for a starting_token that it never returned",
         spec: [req::CTRL_LISTHEALTH_014, req::CTRL_LISTHEALTH_013],
         needs: [LIST_VOLUME_HEALTH, GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME, HOOKS],
         refuted_by: ["controller-list-volume-health-accepts-any-token"],
@@ -182,7 +182,8 @@ check! {
 }
 
 check! {
-    /// The call exists for storage that cannot be reached: a caller that gets an error keeps its former knowledge.
+    /// The RPC exists for storage that cannot be reached: a caller that gets an error keeps its former
+    /// knowledge.
     STORAGE {
         id: "volume-health/storage",
         title: "NodeGetStorageHealth reports an unhealthy back end, and stops once it is healthy",

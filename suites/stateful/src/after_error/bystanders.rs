@@ -18,7 +18,7 @@ check! {
     /// volume.
     pub(super) UNTOUCHED {
         id: "after-error/others-untouched",
-        title: "calls that are rejected or given up leave other volumes and snapshots as they are",
+        title: "calls that are rejected or given up do not change other volumes and snapshots",
         spec: [AFTER_ERROR_002],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [

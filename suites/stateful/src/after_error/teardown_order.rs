@@ -19,11 +19,11 @@ const UNUSUAL: [&[Operation]; 7] = [
 ];
 
 check! {
-    /// Nodes are drained by force, finalizers removed by hand, and controllers started anew in the middle of it. What is rejected
-    /// then must not be rejected for ever.
+    /// Nodes are drained by force, finalizers are removed by hand, and controllers restart in the middle of
+    /// it. Calls that are rejected then must not be rejected forever.
     pub(super) UNUSUAL_ORDER {
         id: "after-error/unusual-order",
-        title: "what was undone or deleted too early is undone by the right order of calls afterwards",
+        title: "a volume that was detached or deleted too early can be released by the right order of calls afterwards",
         spec: [AFTER_ERROR_004],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-refusal-blocks", "node-unstage-refusal-blocks", "node-unstage-needs-attachment"],

@@ -10,10 +10,10 @@ const ENTRIES_MAX: usize = 1_000;
 const PAGES_MAX: usize = 100;
 
 check! {
-    /// A list that is read while a namespace is deleted ends where nothing is any more.
+    /// If a namespace is deleted while a list is read, the rest of the list disappears.
     pub(super) VOLUMES {
         id: "after-error/token-of-deleted-volumes",
-        title: "a token of ListVolumes is accepted, or ABORTED, after all volumes behind it were deleted",
+        title: "a token of ListVolumes is accepted, or ABORTED, after all remaining volumes were deleted",
         spec: [req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_022],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-fails-behind-deleted"],
@@ -55,7 +55,7 @@ check! {
     /// Backups are deleted while a list of them is read.
     pub(super) SNAPSHOTS {
         id: "after-error/token-of-deleted-snapshots",
-        title: "a token of ListSnapshots is accepted, or ABORTED, after all snapshots behind it were deleted",
+        title: "a token of ListSnapshots is accepted, or ABORTED, after all remaining snapshots were deleted",
         spec: [req::CTRL_LISTSNAP_011, req::CTRL_LISTSNAP_019],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["list-snapshots-fails-behind-deleted"],

@@ -19,11 +19,12 @@ const ROUNDS: usize = 3;
 const LISTED_MAX: usize = 5;
 
 check! {
-    /// Storage that no caller knows of is still paid for, and fills the back end: the snapshot through which a clone was made, the volume
-    /// of a call that was refused or given up, the storage of a volume that is in no list.
+    /// Storage that is unknown to all callers still costs money, and fills the back end: the snapshot through
+    /// which a clone was made, the volume of a rejected call or of a call that was given up, or the storage
+    /// of a volume that is not listed.
     pub(super) BACK_END {
         id: "growth/back-end",
-        title: "a back end that nobody else uses is as before after calls were made and undone, rejected or given up",
+        title: "an exclusive back end is unchanged after calls were made and undone, rejected or given up",
         spec: [GROWTH_001, GROWTH_002, GROWTH_003],
         needs: [
             CREATE_DELETE_VOLUME,

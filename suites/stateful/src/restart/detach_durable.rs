@@ -8,8 +8,8 @@ use csi_nemesis::restart::driver;
 use crate::rules::RESTART_002;
 
 check! {
-    /// A record that is written late, or in the wrong order, brings back what was undone: a volume that counts as attached again can
-    /// neither be deleted nor attached elsewhere.
+    /// A record that is written late, or in the wrong order, restores a former state: a volume that counts as
+    /// attached again can neither be deleted nor attached elsewhere.
     pub(super) UNDONE {
         id: "restart/undone",
         title: "a volume that was detached before the driver was killed can be deleted afterwards",

@@ -13,8 +13,8 @@ use crate::record::Recorder;
 use crate::reported::Reported;
 
 check! {
-    /// A container runtime that has lost sight of a process starts another one, and an update may start the new driver
-    /// before the old one has gone. Which of the two gives way is theirs to decide.
+    /// A container runtime that has lost track of a process starts another one, and an update may start the
+    /// new driver before the old one has ended. The two drivers decide which of them ends.
     pub(super) STARTED_TWICE {
         id: "restart/started-twice",
         title: "a driver that is started while the old one still runs loses nothing that was answered with OK",

@@ -14,11 +14,11 @@ use crate::rules::RESTART_001;
 const ANOTHER_SECOND: Duration = Duration::from_millis(2_100);
 
 check! {
-    /// Orchestrators store some answers and do not ask again: the node's id and topology for as long as it is registered, and sizes and
-    /// sources in objects of their own.
+    /// Orchestrators store some answers and do not ask again: the node's id and topology as long as the node
+    /// is registered, and sizes and sources in objects of their own.
     pub(super) IDENTITY_STABLE {
         id: "restart/told-again",
-        title: "a driver that was killed reports the same as before about itself, its nodes, volumes and snapshots",
+        title: "a driver that was killed reports unchanged facts about itself, its nodes, volumes and snapshots",
         spec: [RESTART_001],
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: [

@@ -21,11 +21,11 @@ use crate::rules::RESTART_003;
 const PLACE: WriteLocation = WriteLocation::near(0);
 
 check! {
-    /// Plugins are updated while pods run. kubelet publishes again for pods that stay, and gives back the volumes of those
-    /// that went meanwhile without publishing them before.
+    /// Plugins are updated while pods run. kubelet publishes again for pods that continue, and unpublishes
+    /// the volumes of pods that ended in the meantime without publishing them before.
     pub(super) IN_USE {
         id: "restart/in-use",
-        title: "volumes that were in use when the driver was killed can be used further, and given back",
+        title: "volumes that were in use when the driver was killed can be used further, and released",
         spec: [
             req::NODE_STAGE_007,
             req::NODE_PUBLISH_005,
@@ -58,11 +58,11 @@ check! {
 }
 
 check! {
-    /// After a reboot the directories of pods are there and the mounts are not. kubelet stages and publishes again for pods
-    /// that stay, and gives back the volumes of the others, which are not mounted.
+    /// After a reboot the directories of pods exist, but the mounts do not. kubelet stages and publishes
+    /// again for pods that continue, and releases the volumes of the others, which are not mounted.
     pub(super) REBOOT {
         id: "restart/reboot",
-        title: "after a reboot volumes can be staged and published again, and volumes that are not can be given back",
+        title: "after a reboot volumes can be staged and published again, and volumes of other pods can be released",
         spec: [
             req::NODE_UNPUBLISH_001,
             req::NODE_UNSTAGE_001,

@@ -12,11 +12,11 @@ use csi_nemesis::restart::driver;
 const SAVED: Duration = Duration::from_millis(1_500);
 
 check! {
-    /// Fakes that have everything in memory lose all volumes of a cluster with their first update. That is reported here, once:
-    /// what else could only show it again is left out.
+    /// Fake drivers that keep everything in memory lose all volumes of a cluster with their first update.
+    /// This is reported only here, and other tests that could only show it again are left out.
     pub(super) REMEMBERS {
         id: "restart/remembers",
-        title: "a driver that was killed and started knows the volumes that it made",
+        title: "a driver that was killed and started knows the volumes that it created",
         spec: [req::CTRL_CREATEVOL_002, req::CTRL_VALIDATE_001, req::GEN_ERR_001],
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["keeps-nothing"],

@@ -11,11 +11,11 @@ use csi_nemesis::restart::driver;
 const PAUSE: Duration = Duration::from_millis(5);
 
 check! {
-    /// An orchestrator asks Probe until the plugin is ready, and takes an error for a plugin that has to be started again. A
-    /// dependency that is missing is one, so that FAILED_PRECONDITION is none of this.
+    /// An orchestrator calls Probe until the plugin is ready, and restarts a plugin that returns an error. A
+    /// missing dependency is an error, so FAILED_PRECONDITION is not a violation of this rule.
     pub(super) STARTING {
         id: "restart/probe-while-starting",
-        title: "Probe of a driver that is starting is OK with ready false, until it is ready",
+        title: "Probe of a starting driver is OK with ready=false until the driver is ready",
         spec: [req::ID_PROBE_007, req::GEN_ERR_001],
         needs: [RESTARTS],
         refuted_by: ["probe-fails-after-start"],
@@ -57,10 +57,10 @@ check! {
 }
 
 check! {
-    /// A provisioner asks again for the volume that it was promised, whatever became of the driver meanwhile.
+    /// A provisioner requests the volume again, whatever happened to the driver in the meantime.
     pub(super) SAME_VOLUME {
         id: "restart/same-volume",
-        title: "CreateVolume of a volume from before the driver was killed gives that volume",
+        title: "CreateVolume of a volume that existed before the driver was killed returns that volume",
         spec: [req::CTRL_CREATEVOL_004, req::GEN_ERR_001],
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-names"],
@@ -84,10 +84,10 @@ check! {
 }
 
 check! {
-    /// Sidecars come and go. A driver that ends with the first of them is a command, and no service.
+    /// Sidecars start and end. A driver that ends with its first caller is a command, not a service.
     pub(super) NEXT_CALLER {
         id: "restart/next-caller",
-        title: "a driver goes on when all its callers have gone, and serves the next one",
+        title: "a driver continues when all its callers have disconnected, and serves the next one",
         spec: [req::OPS_LIFE_010, req::GEN_ERR_001],
         needs: [RESTARTS],
         refuted_by: ["ends-with-first-connection"],

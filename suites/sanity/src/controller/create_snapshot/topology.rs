@@ -36,7 +36,7 @@ check! {
     /// A usable snapshot guarantees that volumes made from it are reachable in the requested topology.
     ASKED_FOR {
         id: "controller/create-snapshot/topology",
-        title: "a snapshot can be used from the topology that it was asked for",
+        title: "a snapshot can be used from the requested topology",
         spec: [req::CTRL_CREATESNAP_028, req::MSG_SNAPSHOT_018],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["snapshot-topology-elsewhere", "snapshot-topology-empty-entry", "snapshot-topology-key-invalid"],
@@ -116,7 +116,7 @@ check! {
     /// A backup that cannot be restored anywhere is useless.
     USABLE {
         id: "controller/create-snapshot/usable-topology",
-        title: "a volume can be made from a snapshot in each topology that the snapshot is usable from, and by itself lands in one",
+        title: "a snapshot can be restored in each topology from which it is usable, and is restored in one by default",
         spec: [req::MSG_SNAPSHOT_017, req::CTRL_CREATEVOL_050],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["snapshot-topology-elsewhere", "create-volume-restores-elsewhere"],
@@ -218,7 +218,7 @@ check! {
     /// A name identifies one snapshot, in any topology.
     CONFLICT {
         id: "controller/create-snapshot/other-topology",
-        title: "CreateSnapshot with a known name and another topology does not answer with a snapshot that cannot be used from there",
+        title: "CreateSnapshot with a known name never returns a snapshot that the requested topology cannot use",
         spec: [req::CTRL_CREATESNAP_036],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["create-snapshot-ignores-topology"],

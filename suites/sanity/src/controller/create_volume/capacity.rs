@@ -71,7 +71,7 @@ check! {
     /// A quota or a price may depend on the limit.
     AT_MOST_LIMIT {
         id: "controller/create-volume/limit-bytes",
-        title: "a volume is not larger than limit_bytes, or OUT_OF_RANGE says that it would be",
+        title: "a volume is not larger than limit_bytes, or the call fails with OUT_OF_RANGE",
         spec: [req::MSG_CAPRANGE_008, req::MSG_CAPRANGE_005, req::CTRL_CREATEVOL_047],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit"],
@@ -98,7 +98,7 @@ check! {
     /// A silently rounded size breaks copies from device to device.
     EXACT {
         id: "controller/create-volume/exact-size",
-        title: "a volume of an exact size has that size, or OUT_OF_RANGE says that it cannot be had",
+        title: "a volume of an exact size has that size, or the call fails with OUT_OF_RANGE",
         spec: [req::MSG_CAPRANGE_005, req::MSG_CAPRANGE_008, req::CTRL_CREATEVOL_047],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit", "create-volume-rounds-down"],
@@ -154,7 +154,7 @@ check! {
     /// The caller has to learn that repeating the call is useless.
     TOO_LARGE {
         id: "controller/create-volume/too-large",
-        title: "CreateVolume of an exbibyte is rejected with OUT_OF_RANGE, unless it can be had",
+        title: "CreateVolume of an exbibyte is rejected with OUT_OF_RANGE, unless the driver can provide it",
         spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
@@ -173,7 +173,7 @@ check! {
     /// No file system fits into one byte.
     TOO_SMALL {
         id: "controller/create-volume/too-small",
-        title: "CreateVolume with limit_bytes 1 is rejected with OUT_OF_RANGE, unless it can be had",
+        title: "CreateVolume with limit_bytes 1 is rejected with OUT_OF_RANGE, unless the driver can provide it",
         spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_008],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],

@@ -30,7 +30,7 @@ check! {
     /// A range that includes the volume's size is no conflict.
     COMPATIBLE_SIZE {
         id: "controller/create-volume/compatible-size",
-        title: "CreateVolume with a name used before and a range that the volume fulfils answers with the volume",
+        title: "CreateVolume with a name used before and a range that the volume satisfies returns the volume",
         spec: [req::CTRL_CREATEVOL_003],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-refuses-compatible-size"],
@@ -71,7 +71,7 @@ check! {
     /// A workload would get a volume too small for it.
     LARGER {
         id: "controller/create-volume/taken-by-a-smaller-volume",
-        title: "CreateVolume with a name that a smaller volume has is rejected",
+        title: "CreateVolume with the name of a smaller volume is rejected",
         spec: [req::CTRL_CREATEVOL_041],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -99,7 +99,7 @@ check! {
     /// The caller would pay for a volume above its limit.
     SMALLER {
         id: "controller/create-volume/taken-by-a-larger-volume",
-        title: "CreateVolume with a name that a volume above the limit has is rejected",
+        title: "CreateVolume with the name of a volume above the limit is rejected",
         spec: [req::CTRL_CREATEVOL_041],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [

@@ -103,7 +103,7 @@ check! {
     /// A caller sends UNKNOWN if it forgot to choose, and an undefined number if it is broken.
     WRONG_ACCESS_MODE {
         id: "controller/create-volume/wrong-access-mode",
-        title: "CreateVolume with access mode UNKNOWN, or a number that is none, is rejected",
+        title: "CreateVolume with access mode UNKNOWN or an undefined access mode is rejected",
         spec: [req::MSG_VOLCAP_010, req::GEN_ERR_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-unknown-access-mode"],

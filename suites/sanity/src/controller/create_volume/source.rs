@@ -177,7 +177,7 @@ check! {
     /// A misspelt id in a restore must not result in an empty volume.
     UNKNOWN_SNAPSHOT {
         id: "controller/create-volume/from-unknown-snapshot",
-        title: "CreateVolume from a snapshot that never existed is rejected, and says why",
+        title: "CreateVolume from a snapshot that never existed is rejected with a reason",
         spec: [req::CTRL_CREATEVOL_039, req::CTRL_CREATEVOL_037],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: [
@@ -199,7 +199,7 @@ check! {
     /// A misspelt id in a clone must not result in an empty volume.
     UNKNOWN_VOLUME {
         id: "controller/create-volume/from-unknown-volume",
-        title: "CreateVolume from a volume that never existed is rejected, and says why",
+        title: "CreateVolume from a volume that never existed is rejected with a reason",
         spec: [req::CTRL_CREATEVOL_040, req::CTRL_CREATEVOL_037],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
         refuted_by: [
@@ -241,7 +241,7 @@ check! {
     /// A user restores a full volume into a larger one.
     LARGER_COPY {
         id: "controller/create-volume/larger-copy",
-        title: "a copy asked to be larger than its source is, or OUT_OF_RANGE says that it cannot be",
+        title: "a copy that is requested larger than its source is larger, or the call fails with OUT_OF_RANGE",
         spec: [req::CTRL_CREATEVOL_008, req::MSG_CAPRANGE_005],
         needs: [CREATE_DELETE_VOLUME, SOURCES],
         refuted_by: ["create-volume-truncates-to-source"],

@@ -210,7 +210,7 @@ check! {
     /// The reported topology is only useful if nodes there can use the volume.
     REACHABLE {
         id: "controller/create-volume/reachable-from-requisite",
-        title: "a volume that another node's topology is required for can be published to that node",
+        title: "a volume that requires the topology of another node can be published to that node",
         spec: [req::CTRL_CREATEVOL_025],
         needs: [
             CREATE_DELETE_VOLUME,
@@ -277,7 +277,7 @@ check! {
     /// has to reject the request.
     COPY_ELSEWHERE {
         id: "controller/create-volume/copy-in-another-topology",
-        title: "a volume made from a snapshot or a volume of another place lies where it was asked to, or is rejected",
+        title: "a copy of a source in another topology is in the requested topology, or is rejected",
         spec: [
             req::MSG_TOPOREQ_003,
             req::MSG_TOPOREQ_005,
@@ -323,7 +323,7 @@ check! {
     /// Schedulers put the topology of the chosen node first.
     PREFERRED {
         id: "controller/create-volume/preferred-topology",
-        title: "a volume lies where it was preferred to, the first of several places if possible",
+        title: "a volume is in the preferred topology, if possible in the first of several",
         spec: [req::MSG_TOPOREQ_014],
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["create-volume-ignores-preferred", "create-volume-reverses-preferred"],

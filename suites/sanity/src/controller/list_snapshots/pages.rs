@@ -141,7 +141,7 @@ check! {
     /// A snapshot that no page shows is never deleted.
     PAGES {
         id: "controller/list-snapshots/pages",
-        title: "the pages of ListSnapshots have all snapshots on them, each once",
+        title: "the pages of ListSnapshots together have every snapshot once",
         spec: [req::CTRL_LISTSNAP_007, req::CTRL_LISTSNAP_011, req::CTRL_LISTSNAP_006, req::CTRL_LISTSNAP_016],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: [
@@ -168,7 +168,7 @@ check! {
     /// Most callers set no limit.
     NO_LIMIT {
         id: "controller/list-snapshots/no-limit",
-        title: "ListSnapshots without max_entries has all snapshots, and comes to an end",
+        title: "ListSnapshots without max_entries returns all snapshots, and ends",
         spec: [req::CTRL_LISTSNAP_016, req::CTRL_LISTSNAP_002, req::CTRL_LISTSNAP_011],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["list-snapshots-token-on-last-page", "list-snapshots-entry-without-snapshot"],
@@ -184,7 +184,7 @@ check! {
     /// An unknown token must not restart the list, because the caller would never reach its end.
     INVALID_TOKEN {
         id: "controller/list-snapshots/invalid-token",
-        title: "ListSnapshots with a starting_token that is not valid is ABORTED",
+        title: "ListSnapshots with an invalid starting_token is ABORTED",
         spec: [req::CTRL_LISTSNAP_019],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["list-snapshots-accepts-any-token", "list-snapshots-invalid-token-as-invalid-argument"],

@@ -102,7 +102,7 @@ check! {
     /// The id of a leaked member is unknown, so it is never deleted.
     NO_LEAK {
         id: "group/create-volume-group-snapshot/no-leak",
-        title: "CreateVolumeGroupSnapshot that fails leaves no member behind",
+        title: "a failed CreateVolumeGroupSnapshot leaves no member behind",
         spec: [req::GROUP_CREATE_012],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME, LIST_SNAPSHOTS],
         refuted_by: ["create-group-snapshot-leaks-members"],
@@ -129,7 +129,7 @@ check! {
     /// Users choose names in any language.
     UNICODE_NAME {
         id: "group/create-volume-group-snapshot/unicode-name",
-        title: "CreateVolumeGroupSnapshot takes a name with any letters",
+        title: "CreateVolumeGroupSnapshot takes any Unicode name",
         spec: [req::GROUP_CREATE_014],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["create-group-snapshot-refuses-unicode-names"],

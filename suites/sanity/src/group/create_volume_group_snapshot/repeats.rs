@@ -61,7 +61,7 @@ check! {
     /// Sources are a set; a driver for which their order matters only gets a remark.
     OTHER_ORDER {
         id: "group/create-volume-group-snapshot/other-order-same-group",
-        title: "CreateVolumeGroupSnapshot with a known name and the sources in another order returns the same group snapshot",
+        title: "CreateVolumeGroupSnapshot with a known name and reordered sources returns the same group snapshot",
         spec: [req::GROUP_CREATE_003],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["create-group-snapshot-order-matters"],

@@ -59,7 +59,7 @@ check! {
     /// Many drivers grow to the size of the device and ignore the request: OK is only a remark.
     OUT_OF_RANGE {
         id: "node/node-expand-volume/out-of-range",
-        title: "NodeExpandVolume to more than the volume can have is rejected as OUT_OF_RANGE",
+        title: "NodeExpandVolume to more than the largest possible size is rejected as OUT_OF_RANGE",
         spec: [req::NODE_EXPAND_023],
         needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["node-expand-accepts-any-size", "node-expand-out-of-range-as-internal"],

@@ -20,7 +20,7 @@ async fn at_new_path(
 }
 
 check! {
-    /// Newer modes must not remove the old one from callers that do not know them.
+    /// Callers that do not know the newer modes must still be able to use the old one.
     WRITER_STILL_ACCEPTED {
         id: "node/node-publish-volume/single-node-writer-still-accepted",
         title: "a driver with the newer single-node modes still publishes with SINGLE_NODE_WRITER",

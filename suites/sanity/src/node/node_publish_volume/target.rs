@@ -6,8 +6,8 @@ use csi_harness::spec::requirements::Requirement;
 use crate::node::{published, staged_with};
 
 check! {
-    /// The orchestrator only makes the parent directory; an additional directory would hide that the mount is
-    /// missing.
+    /// The orchestrator makes only the parent directory; a target directory that it made itself would hide a
+    /// missing mount.
     MAKES_TARGET {
         id: "node/node-publish-volume/makes-target",
         title: "NodePublishVolume makes the target path, a mounted directory or a block device",
