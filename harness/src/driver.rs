@@ -382,7 +382,7 @@ impl Driver {
 
     async fn end(&self, grace: Option<Duration>) -> Result<End, DriverError> {
         let _turn = self.0.turn.lock().await;
-        self.note(if grace.is_some() { "the driver is told to stop" } else { "the driver is killed" });
+        self.note(if grace.is_some() { "the driver is stopped" } else { "the driver is killed" });
         self.0.down.store(true, Ordering::SeqCst);
         self.0.ends.fetch_add(1, Ordering::SeqCst);
         self.0.starts.lock().end();

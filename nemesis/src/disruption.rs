@@ -67,12 +67,12 @@ pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 /// The driver is asked to stop, as by an update or an eviction, and started again.
 pub static STOPPED: Disruption = Disruption {
     name: "stopped",
-    description: "the driver told to stop and started",
-    participle: "told to stop",
+    description: "the driver stopped and started",
+    participle: "stopped",
     hits: Hits::Driver,
     share_under_load: 1,
     inject: |cx| Box::pin(async { driver(cx)?.stop(STOP_GRACE).await.map(drop).map_err(failed) }),
-    heal: |cx| Box::pin(bring_back(cx, "told to stop")),
+    heal: |cx| Box::pin(bring_back(cx, "stopped")),
 };
 
 /// A kind of disruption.
