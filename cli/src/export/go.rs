@@ -260,14 +260,24 @@ fn made(call: &Call, number: usize) -> String {
     }
     let conn = if call.is_for_controller() { "controller" } else { "driver" };
     let client = format!("csi.New{service}Client({conn})");
+    let ctx = match call.given_up_after_us {
+        Some(us) => {
+            let _ = writeln!(
+                text,
+                "\tctx{number}, giveUp{number} := context.WithTimeout(ctx, {us}*time.Microsecond)\n\tdefer giveUp{number}()"
+            );
+            format!("ctx{number}")
+        }
+        None => "ctx".to_owned(),
+    };
     if service == "SnapshotMetadata" {
         let _ = writeln!(
             text,
-            "\tstream{number}, err := {client}.{rpc}(ctx, request{number})\n\tvar response{number} *csi.{rpc}Response\n\
+            "\tstream{number}, err := {client}.{rpc}({ctx}, request{number})\n\tvar response{number} *csi.{rpc}Response\n\
              \tif err == nil {{\n\t\tresponse{number}, err = stream{number}.Recv()\n\t}}"
         );
     } else {
-        let _ = writeln!(text, "\tresponse{number}, err := {client}.{rpc}(ctx, request{number})");
+        let _ = writeln!(text, "\tresponse{number}, err := {client}.{rpc}({ctx}, request{number})");
     }
     let _ = writeln!(text, "\tt.Logf(\"{rpc}: %v %v\", response{number}, err)");
     if call.must_succeed {
@@ -350,7 +360,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::tests::{attached, check, has_lines, other_value};
+    use super::super::script::tests::{attached, check, given_up, has_lines, other_value};
     use super::*;
 
     #[test]
@@ -384,5 +394,16 @@ mod tests {
         let text = text(&Script::of(&other_value()));
         assert!(text.contains("at(plainMessage(response2), \"volume\", \"volume_context\")"), "{text}");
         assert!(text.contains("\tbyHand(\"the driver is killed, and started again\")\n"), "{text}");
+    }
+
+    #[test]
+    fn a_call_is_given_up_after_its_time() {
+        let text = text(&Script::of(&given_up()));
+        let lines = [
+            "\tctx1, giveUp1 := context.WithTimeout(ctx, 200000*time.Microsecond)",
+            "\tresponse1, err := csi.NewControllerClient(controller).CreateVolume(ctx1, request1)",
+            "\tresponse2, err := csi.NewControllerClient(controller).CreateVolume(ctx, request2)",
+        ];
+        has_lines(&text, &lines);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use csi_harness::text::grpcurl;
 
-use super::script::{Call, Place, Script, Source, Step, Undo, Verdict};
+use super::script::{Call, Place, Script, Source, Step, Undo, Verdict, calls};
 use super::{camel, one_line};
 
 const HEAD: &str = r#"#
@@ -43,7 +43,13 @@ pub(super) fn text(script: &Script) -> String {
     let secrets = format!("Set each variable {}… to the secret of that name.", grpcurl::SECRET_VARIABLE);
     let driver = quoted(script.driver.as_deref().unwrap_or("unix:///csi/csi.sock"));
     let controller = script.controller.as_deref().map_or_else(|| "$CSI".to_owned(), quoted);
-    let head = HEAD.replace("AT_SOCKET", grpcurl::AT_SOCKET).replace("AT_PORT", grpcurl::AT_PORT);
+    let limited = calls(&script.steps).any(|call| call.given_up_after_us.is_some());
+    let command = |command: &str| match limited {
+        true => command.replacen("grpcurl", "grpcurl ${max_time:+-max-time \"$max_time\"}", 1),
+        false => command.to_owned(),
+    };
+    let head = HEAD.replace("AT_SOCKET", &command(grpcurl::AT_SOCKET));
+    let head = head.replace("AT_PORT", &command(grpcurl::AT_PORT));
     let head = head.replace("{CSI:-DRIVER}", &format!("{{CSI:-{driver}}}"));
     let head = head.replace("{CSI_CONTROLLER:-CONTROLLER}", &format!("{{CSI_CONTROLLER:-{controller}}}"));
     let mut text = script.head("#", &secrets) + &head;
@@ -84,7 +90,11 @@ fn made(call: &Call, number: usize, known: &mut BTreeMap<String, usize>) -> Stri
     if let Some(directory) = call.directory() {
         let _ = writeln!(text, "mkdir -p {}", quoted(directory));
     }
-    let _ = writeln!(text, "request={request}\ncall {path} \"$request\"");
+    let call_line = match call.given_up_after_us {
+        Some(us) => format!("max_time={:.6}\ncall {path} \"$request\"\nmax_time=", us as f64 / 1e6),
+        None => format!("call {path} \"$request\""),
+    };
+    let _ = writeln!(text, "request={request}\n{call_line}");
     for given in &call.given {
         let number = known.len() + 1;
         let _ = writeln!(
@@ -185,7 +195,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::script::tests::{attached, check, entry, has_lines, other_value};
+    use super::super::script::tests::{attached, check, entry, given_up, has_lines, other_value};
     use super::*;
 
     #[test]
@@ -279,5 +289,12 @@ mod tests {
     fn is_a_shell_script(text: &str) {
         let checked = Command::new("sh").args(["-n", "-c", text]).output().unwrap();
         assert!(checked.status.success(), "{}\n{text}", String::from_utf8_lossy(&checked.stderr));
+    }
+
+    #[test]
+    fn a_call_is_given_up_after_its_time() {
+        let text = text(&Script::of(&given_up()));
+        let lines = ["max_time=0.200000", "call csi.v1.Controller/CreateVolume \"$request\"", "max_time="];
+        has_lines(&text, &lines);
     }
 }

@@ -57,6 +57,13 @@ pub(super) fn text(script: &Script) -> String {
             );
             continue;
         };
+        let made = match call.given_up_after_us {
+            Some(us) => format!(
+                "tokio::time::timeout(std::time::Duration::from_micros({us}), async {{ {made} }})\n        .await\n        \
+                 .unwrap_or_else(|_| Err(tonic::Status::cancelled(\"given up by the caller\")))"
+            ),
+            None => made,
+        };
         let directory = call.directory().map_or_else(String::new, |directory| {
             format!("    std::fs::create_dir_all({directory:?}).expect(\"the directory is made\");\n")
         });
@@ -188,7 +195,7 @@ fn by_eye(what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::tests::{attached, check, has_lines, other_value};
+    use super::super::script::tests::{attached, check, given_up, has_lines, other_value};
     use super::*;
 
     #[test]
@@ -222,5 +229,13 @@ mod tests {
         assert!(text.contains("found.pointer(\"/volume/volume_context\")"), "{text}");
         assert!(text.contains("Some(\"{\\\"tier\\\":\\\"gold\\\"}\")"), "{text}");
         assert!(text.contains("// BY HAND: the driver is killed, and started again"), "{text}");
+    }
+
+    #[test]
+    fn a_call_is_given_up_after_its_time() {
+        let text = text(&Script::of(&given_up()));
+        let lines =
+            ["        .unwrap_or_else(|_| Err(tonic::Status::cancelled(\"given up by the caller\")));"];
+        has_lines(&text, &lines);
     }
 }

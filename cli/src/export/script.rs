@@ -56,6 +56,8 @@ pub(super) struct Call {
     pub(super) must_succeed: bool,
     /// The call that undoes it where it succeeds.
     pub(super) undo: Option<&'static Undo>,
+    /// The time after which the caller gives the call up, in microseconds.
+    pub(super) given_up_after_us: Option<u64>,
     pub(super) response: Value,
     code: String,
     is_accused: bool,
@@ -180,6 +182,7 @@ impl Call {
             context_of: None,
             must_succeed: false,
             undo: UNDO.iter().find(|undo| undo.of == rpc.method),
+            given_up_after_us: None,
             response: response.as_array().map_or(response, |all| all.first().unwrap_or(&Value::Null)).clone(),
             code: code.to_owned(),
             is_accused: false,
@@ -280,6 +283,13 @@ impl Script {
         if steps.iter().any(|step| matches!(step, Step::ByHand(_))) {
             heading.push("A script cannot do some of the steps; it says so where they belong.".to_owned());
         }
+        if calls(&steps).any(|call| call.given_up_after_us.is_some()) {
+            heading.push(
+                "A call is given up after the time of the run. If the driver answers it before that, or has not received it by then, try \
+                 another time."
+                    .to_owned(),
+            );
+        }
         let has_secrets = calls(&steps).any(|call| call.request.to_string().contains(STRIPPED));
         let (check, expected) = (fault.check.to_owned(), fault.expected.to_owned());
         let (driver, controller) = (None, None);
@@ -365,7 +375,10 @@ fn of_reproduction(reproduction: &[ReproductionStep]) -> Vec<Step> {
     let mut steps: Vec<Step> = reproduction
         .iter()
         .map(|step| match RPCS.iter().copied().find(|rpc| Some(rpc.method) == step.rpc.as_deref()) {
-            Some(rpc) => Step::Call(Call::new(rpc, &step.request, &step.code, "", &step.response)),
+            Some(rpc) => {
+                let made = Call::new(rpc, &step.request, &step.code, "", &step.response);
+                Step::Call(Call { given_up_after_us: step.given_up_after_us, ..made })
+            }
             None => Step::ByHand(step.what.clone()),
         })
         .collect();
@@ -664,6 +677,14 @@ pub(super) mod tests {
             ),
         ]);
         entry("x/y/z", "OK", "INTERNAL", json!({"reproduction": steps}))
+    }
+
+    /// A call that its caller gives up after 200 ms, and repeats.
+    pub(in super::super) fn given_up() -> CheckEntry {
+        let create = |code: &str| json!({"what": "CreateVolume v1", "rpc": "CreateVolume", "request": {"name": "a"}, "code": code});
+        let mut first = create(ReproductionStep::NO_ANSWER);
+        first["given_up_after_us"] = json!(200_000);
+        entry("x/y/z", "OK", "ABORTED", json!({"reproduction": [first, create("ABORTED")]}))
     }
 
     #[test]

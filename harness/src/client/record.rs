@@ -165,8 +165,12 @@ impl CallRecord {
             Answer::Refused(refused) => (code_name(refused.code), Value::Null),
             Answer::Unknown(_) => (ReproductionStep::NO_ANSWER, Value::Null),
         };
-        let (rpc, what) = (Some(self.rpc.method.to_owned()), self.rpc.to_string());
-        ReproductionStep { what, rpc, request: self.request(), code: code.to_owned(), response }
+        let given_up_after_us = match &self.outcome {
+            Answer::Unknown(NoAnswer::Cancelled(after)) => u64::try_from(after.as_micros()).ok(),
+            _ => None,
+        };
+        let (rpc, what, code) = (Some(self.rpc.method.to_owned()), self.rpc.to_string(), code.to_owned());
+        ReproductionStep { what, rpc, request: self.request(), code, response, given_up_after_us }
     }
 
     fn bytes(&self) -> usize {
@@ -333,6 +337,11 @@ impl CallLog {
         look: impl FnOnce(&CallRecord) -> T,
     ) -> Option<T> {
         self.inner.lock().find(number).map(|call| look(call))
+    }
+
+    /// The number of calls that were sent.
+    pub(crate) fn sent_so_far(&self) -> u64 {
+        self.inner.lock().sent
     }
 
     /// The last call that was sent, if it is kept.

@@ -70,6 +70,7 @@ impl ResponseBreach {
             request: self.request.clone(),
             code: code_name(code).to_owned(),
             response,
+            given_up_after_us: None,
         };
         self.before.iter().cloned().chain([breach]).collect()
     }

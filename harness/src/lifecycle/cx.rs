@@ -161,6 +161,11 @@ impl Cx {
         self.session.log().last().map(|call| call.reproduction())
     }
 
+    /// The number of calls that the check has sent.
+    pub fn calls_sent(&self) -> u64 {
+        self.session.log().sent_so_far()
+    }
+
     /// The calls of the check about an object, by its id, as steps on the way to a violation. A call that was made again with an equal
     /// answer is there once. Only the first and the last calls of a check are kept.
     pub fn calls_about(&self, id: &str) -> Vec<ReproductionStep> {

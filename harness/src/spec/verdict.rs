@@ -218,6 +218,9 @@ pub struct ReproductionStep {
     /// The response, without secrets.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub response: Value,
+    /// The time after which the caller gave the call up, in microseconds, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_up_after_us: Option<u64>,
 }
 
 impl ReproductionStep {
@@ -232,6 +235,7 @@ impl ReproductionStep {
             request: Value::Null,
             code: String::new(),
             response: Value::Null,
+            given_up_after_us: None,
         }
     }
 }

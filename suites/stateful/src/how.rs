@@ -1,11 +1,11 @@
 //! The mode in which a call is made.
 
-use csi_nemesis::disruption::{Disrupted, of_entries};
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
+use csi_nemesis::disruption::{Disrupted, Hits, of_entries};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -34,6 +34,14 @@ impl CallMode {
     /// Returns true if the call is simply made once.
     pub(crate) fn is_once(&self) -> bool {
         *self == CallMode::Once
+    }
+
+    /// The time after which the caller gives the call up, if it does.
+    pub(crate) fn given_up_after(&self) -> Option<Duration> {
+        match self {
+            CallMode::Disrupted(Disrupted { by, after }) if by.hits() == Hits::Call => Some(*after),
+            _ => None,
+        }
     }
 
     /// Describes the disruption of the driver or the connection during the call.

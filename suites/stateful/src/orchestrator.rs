@@ -191,7 +191,7 @@ impl Orchestrator {
             // Paths are made before, so that the time is that of the call.
             self.make_paths(call).await?;
         }
-        let invoked = self.now();
+        let (invoked, before) = (self.now(), self.cx.calls_sent());
         let mut made = self.make(call);
         let answered = tokio::select! {
             made = &mut made => Some(made),
@@ -202,7 +202,7 @@ impl Orchestrator {
             (None, Hits::Call) => {
                 drop(made);
                 by.inject(&self.cx).await?;
-                Ok(Some(self.given_up(invoked)))
+                Ok(Some(self.given_up(call, invoked, before)))
             }
             (Some(made), Hits::Driver) => by.inject(&self.cx).await.and(made),
             (None, Hits::Connections | Hits::Driver) => {
@@ -240,12 +240,15 @@ impl Orchestrator {
         Ok(made?.map(|made| (made, changes)))
     }
 
-    /// A call that is not awaited any more. Its effect is unknown.
-    fn given_up(&self, invoked: Time) -> Made {
+    /// A call that is not awaited any more. Its effect is unknown. `before` is the number of calls that were sent before it.
+    fn given_up(&self, call: &Call, invoked: Time, before: u64) -> Made {
+        let sent = self.cx.last_call().filter(|_| self.cx.calls_sent() > before);
+        let request = sent.filter(|sent| sent.rpc.as_deref() == Some(call.method())).map(|sent| sent.request);
+        let request = self.kept(|| request.unwrap_or_default());
         let span = Span { invoked, returned: self.now() };
         let recorded =
             RecordedAnswer::new(&Answer::<Response>::Unknown, "given up by the caller", Value::Null);
-        Made { answer: Answer::Unknown, span, request: Value::Null, recorded, listing: Listing::None }
+        Made { answer: Answer::Unknown, span, request, recorded, listing: Listing::None }
     }
 
     /// Repeats a call until the driver says something other than "not now", or the time is over.

@@ -14,7 +14,6 @@ use csi_model::generate::{CopySize, Op, generate};
 use csi_model::names::{Id, Name, Node, Slot, Stamp, Target, legend};
 use csi_model::rules::AFTER_ERROR_005;
 use csi_model::state_set::Impossible;
-use csi_nemesis::disruption::GIVEN_UP;
 use csi_proto::{RPCS, code_name};
 
 use crate::case::{BreachText, Case, CaseStep, Driver, FORM};
@@ -99,7 +98,7 @@ impl Step {
     }
 
     fn is_given_up(&self) -> bool {
-        matches!(self.how, CallMode::Disrupted(disrupted) if *disrupted.by == GIVEN_UP)
+        self.how.given_up_after().is_some()
     }
 }
 
@@ -316,14 +315,16 @@ impl Sequence {
     }
 }
 
-/// The steps as reports have them; none if the messages were not kept. A call that is disrupted has a step before it that says how.
+/// The steps as reports have them; none if the messages were not kept. A call that is disrupted has a step before it that says how, unless
+/// its caller only gave it up.
 pub(crate) fn reproduction(steps: &[CaseStep]) -> Vec<ReproductionStep> {
     let has_messages = steps.iter().any(|step| !step.request.is_null());
     if has_messages { steps.iter().flat_map(reproduction_of).collect() } else { Vec::new() }
 }
 
 fn reproduction_of(step: &CaseStep) -> impl Iterator<Item = ReproductionStep> {
-    let disruption = step.how.disruption();
+    let given_up_after = step.how.given_up_after();
+    let disruption = step.how.disruption().filter(|_| given_up_after.is_none());
     let disrupted =
         disruption.map(|by| ReproductionStep::by_hand(format!("while the next call is made: {by}")));
     let method = step.call.method();
@@ -333,6 +334,7 @@ fn reproduction_of(step: &CaseStep) -> impl Iterator<Item = ReproductionStep> {
         request: step.request.clone(),
         code: step.recorded.code.clone(),
         response: step.recorded.response.clone(),
+        given_up_after_us: given_up_after.and_then(|after| u64::try_from(after.as_micros()).ok()),
     };
     disrupted.into_iter().chain([made])
 }
