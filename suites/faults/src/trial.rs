@@ -323,7 +323,8 @@ impl Bench<'_> {
             }
             return Ok(true);
         }
-        if injector.start_over().await? {
+        // While something was broken, the driver may not have started for that reason.
+        if injector.start_over().await? || self.cx.target().bring_back().await.is_ok() {
             self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
             return Ok(true);
         }
