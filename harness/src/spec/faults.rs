@@ -18,6 +18,8 @@ pub struct FaultKey {
 impl FaultKey {
     /// The name of the fault that calls disturb each other, whichever they are.
     pub const BESIDE_ANOTHER_CALL: &str = "beside another call";
+    /// The name of the fault that a mount stays at a path that is unusual. It says nothing about mounts at other paths.
+    pub const AT_AN_UNUSUAL_PATH: &str = "at an unusual path";
 }
 
 /// Rules that ask for several things, of which a driver may do one and not the other.

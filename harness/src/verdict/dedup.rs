@@ -7,7 +7,7 @@ use crate::checks::check::SAME_RULE;
 use crate::config::profile::Profile;
 use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Finding, Outcome, OutcomeKind, SameFault, Source};
-use crate::spec::faults::{Faults, asks_for_several};
+use crate::spec::faults::{FaultKey, Faults, asks_for_several};
 use crate::spec::requirements::req;
 use crate::verdict::shared_ids;
 
@@ -56,6 +56,7 @@ impl Accusation {
         }
         let is_same = match (&one.violation.fault, &another.violation.fault) {
             (Some(one), Some(another)) => one == another,
+            (Some(one), None) if one.what == FaultKey::AT_AN_UNUSUAL_PATH => false,
             // Each death and each call that breaks off is a fault of its own, unless the checks know better.
             _ if other.rule == req::GEN_ERR_001.id => false,
             _ if asks_for_several(other.rule) => one.violation.message == another.violation.message,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::Stamp;
 use csi_harness::resources::workload::{self, play};
+use csi_harness::spec::faults::FaultKey;
 use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::message::times;
 
@@ -123,9 +124,14 @@ check! {
             }
         };
         point.is_free(&undone, &req::NODE_UNPUBLISH_002).map_err(|stop| match stop {
-            // A driver that takes the path for a directory without a mount may clear it.
-            Stop::Violation(mut violation) if is_deleted => {
-                violation.actual.push_str("; the files of the volume are deleted");
+            Stop::Violation(mut violation) => {
+                violation.message = "NodeUnpublishVolume leaves the mount at a path with spaces and backslashes".to_owned();
+                let what = FaultKey::AT_AN_UNUSUAL_PATH.to_owned();
+                violation.fault = Some(Box::new(FaultKey { rule: req::NODE_UNPUBLISH_002.id, what }));
+                // A driver that takes the path for a directory without a mount may clear it.
+                if is_deleted {
+                    violation.actual.push_str("; the files of the volume are deleted");
+                }
                 Stop::Violation(violation)
             }
             other => other,
