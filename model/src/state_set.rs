@@ -529,11 +529,13 @@ impl<O: Object> StateSet<O> {
         if *answer == Answer::PutOff(Code::Aborted) && pending {
             finding = Finding::Fits;
         }
-        // For a call that meets another one, the specification only recommends a refusal.
+        // For a call that meets another one, the specification only recommends a refusal. A call that has failed with such a code may go on,
+        // but the caller has its answer, so that calls after it do not overlap with it.
         if let (Answer::Refused(code), true) = (answer, pending)
             && leaves_open(*code)
         {
-            finding = finding.beside_another_call();
+            let overlaps = context.pending_elsewhere || self.is_any_without_answer(configuration, slot);
+            finding = if overlaps { finding.beside_another_call() } else { finding.remarked() };
         }
         let mut ended = Slots::only(slot);
         if let Answer::Done(response) = answer {
@@ -553,6 +555,12 @@ impl<O: Object> StateSet<O> {
     fn is_something_pending(&self, configuration: &Configuration<O>, but: usize) -> bool {
         self.slots()
             .any(|(slot, open)| slot != but && open.fate == Fate::Unanswered && configuration.open.has(slot))
+    }
+
+    /// Returns true if a call other than this one may be under way, because it got no answer.
+    fn is_any_without_answer(&self, configuration: &Configuration<O>, but: usize) -> bool {
+        let got_none = |open: &Open<O>| matches!(open.step.answer, Answer::Unknown);
+        self.slots().any(|(slot, open)| slot != but && got_none(open) && configuration.open.has(slot))
     }
 
     /// The calls without an answer that will not take effect any more once this one is done.
