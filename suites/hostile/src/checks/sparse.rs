@@ -1,10 +1,11 @@
 //! Sends requests without one of their parts.
 
 use csi_harness::prelude::*;
+use csi_proto::reflect;
 use csi_proto::reflect::prost_reflect::{DynamicMessage, FieldDescriptor, ReflectMessage as _, Value};
 
 use crate::alter::{Alteration, copies};
-use crate::codes::survives;
+use crate::codes::{LEGALLY_LEFT_OUT, survives};
 use crate::rules::HOSTILE_CODE_001;
 use crate::scene::{Request, Scene};
 
@@ -37,8 +38,10 @@ check! {
 }
 
 /// Returns a message, list or map left out, and empty.
-fn without(_: &FieldDescriptor, value: Option<&Value>) -> Vec<Alteration> {
-    let left_out = ("left out".to_owned(), None);
+fn without(field: &FieldDescriptor, value: Option<&Value>) -> Vec<Alteration> {
+    let is_required = reflect::is_required(field) || field.containing_oneof().is_some();
+    let words = if is_required { "left out" } else { LEGALLY_LEFT_OUT };
+    let left_out = (words.to_owned(), None);
     match value {
         Some(Value::Message(inner)) => {
             let empty = DynamicMessage::new(inner.descriptor());
