@@ -27,8 +27,10 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         let request = self.volume.request(cx, operation).await?;
+        let is_setup = matches!(operation, Operation::CreateVolume | Operation::ControllerPublishVolume);
+        let what_again = if is_setup { what.to_owned() } else { format!("{what} when the call is repeated") };
         for nth in 0..self.times {
-            let is_setup = matches!(operation, Operation::CreateVolume | Operation::ControllerPublishVolume);
+            let what = if nth == 0 { what } else { &what_again };
             let done = match nth == 0 && is_setup {
                 true => request.send(cx).setup(operation.product()).await,
                 false => request.send(cx).await.must(what),

@@ -293,7 +293,7 @@ check! {
         let gone = cx.call(validate_request(cx, &volume)).await.code()? == Code::NotFound;
         ensure!(
             !gone,
-            "a volume was deleted while it was published on a node, and what uses it there loses its data";
+            "a volume was deleted while it was published on a node";
             expected: "FAILED_PRECONDITION",
             actual: "OK, and ValidateVolumeCapabilities answers NOT_FOUND"
         );

@@ -102,7 +102,7 @@ check! {
         if response.confirmed.is_none() {
             cx.warn(
                 // The specification limits confirmations, but does not require any.
-                Violation::new("a volume is not confirmed for the capability that it was made with")
+                Violation::new("a volume is not confirmed for the capability with which these tests use it")
                     .of(&req::CTRL_VALIDATE_002)
                     .expected("confirmed")
                     .actual(format!("no confirmed, message {:?}", response.message)),
