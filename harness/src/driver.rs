@@ -129,7 +129,7 @@ pub enum DriverError {
     #[error("failed to send the driver a signal")]
     Signal(#[source] io::Error),
     /// It does not end after SIGKILL.
-    #[error("the driver is still there {limit_ms} ms after SIGKILL")]
+    #[error("the driver is still running {limit_ms} ms after SIGKILL")]
     Undying {
         /// The time that was waited.
         limit_ms: u128,

@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn a_workload_error_is_not_described_as_a_code() {
         let actual = |method, code| {
-            let expectation = must(&req::NODE_PUBLISH_027, "take what a workload writes");
+            let expectation = must(&req::NODE_PUBLISH_027, "accept what a workload writes");
             match expectation.of(method, &Answer::<()>::Refused(code)) {
                 Finding::Wrong(breaches) => breaches[0].actual.clone(),
                 other => format!("{other:?}"),

@@ -100,7 +100,7 @@ pub enum Doubt {
     #[error(transparent)]
     Bound(#[from] Bound),
     /// Calls by an id may be about either of two objects.
-    #[error("an id was given for another name as well, so that calls by it may be about either")]
+    #[error("an id was returned for another name as well, so calls with it may refer to either")]
     SharedId,
     /// A fault showed, and later faults may follow from it.
     #[error("a fault showed in it, or in what it has to do with")]

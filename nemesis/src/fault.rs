@@ -60,7 +60,7 @@ impl FromStr for Fault {
     fn from_str(text: &str) -> Result<Fault, String> {
         let parts: Vec<&str> = text.split('/').collect();
         let [injector, step, place, way] = parts[..] else {
-            return Err(format!("{text:?} is no fault: write LEVER/STEP/PLACE/WAY"));
+            return Err(format!("{text:?} is not a fault: write LEVER/STEP/PLACE/WAY"));
         };
         let step = Step::find(step).ok_or_else(|| format!("{text:?}: there is no step {step:?}"))?;
         Ok(Fault::new(injector, step, place, way))

@@ -118,7 +118,7 @@ impl ObservedWorkload {
         let spans = self.workload.log(|log| timeline(log, call.span(), None));
         Err(Violation::new(format!("the file system of a volume stays frozen after {}", call.action.name))
             .of(&IN_USE_001)
-            .expected("a file system that takes writes once the call has returned")
+            .expected("a file system that accepts writes once the call has returned")
             .actual(format!(
                 "the workload has waited for {}, until this check thawed the file system",
                 seconds(waited)
@@ -202,7 +202,10 @@ impl ObservedWorkload {
             return Err(pause(limit).into());
         }
         if !is_met {
-            return Err(Stop::broken(format!("nothing is known of the workload after {}", call.action.name)));
+            return Err(Stop::broken(format!(
+                "the state of the workload is unknown after {}",
+                call.action.name
+            )));
         }
         if took > PAUSE_WARNED {
             self.cx.warn(pause(PAUSE_WARNED));
@@ -219,7 +222,7 @@ impl ObservedWorkload {
                 ("the file system of a volume becomes read-only", "a file system that stays writable")
             }
             Trouble::Failed { .. } => ("a workload gets an error", "writes and reads that succeed"),
-            Trouble::Deviates { .. } => ("a volume loses what was durable", "what was written last"),
+            Trouble::Deviates { .. } => ("a volume loses durable data", "what was written last"),
         };
         let violation = Violation::new(format!("{message} during or after {}", call.action.name));
         let spans = self.workload.log(|log| timeline(log, call.span(), None));
@@ -261,7 +264,7 @@ impl ObservedWorkload {
             "a workload cannot end after {}", last.name;
             of: &IN_USE_002,
             expected: format!("a read of the volume that takes at most {}", seconds(limit)),
-            actual: "no answer of the volume"
+            actual: "no answer from the volume"
         );
         if !self.workload.log(Log::has_ended) {
             return Err(Stop::broken("the workload has died"));
@@ -334,7 +337,7 @@ impl Written {
         // If nothing was promised about some records, the volume may hold some of them without those before them.
         let mut wrong = deviations.iter().filter(|one| one.mistake != Mistake::OutOfOrder);
         let Some(worst) = wrong.next() else { return Ok(()) };
-        Err(Violation::new(format!("{noun} does not hold what was durable in it"))
+        Err(Violation::new(format!("{noun} does not hold its durable data"))
             .of(&IN_USE_001)
             .expected(&worst.expected)
             .actual(worst)
@@ -421,8 +424,10 @@ impl Evidence {
         let Some(worst) = deviations.first() else { return Ok(moment) };
         let (message, rule, damage): (_, &'static Requirement, _) = match worst.mistake {
             Mistake::Foreign => ("holds the data of another volume", &IN_USE_004, Some(Damage::DataLoss)),
-            Mistake::Lost => ("lacks what was durable before the call", &IN_USE_003, Some(Damage::DataLoss)),
-            Mistake::Later => ("holds what was written after the call had returned", &IN_USE_004, None),
+            Mistake::Lost => {
+                ("lacks data that were durable before the call", &IN_USE_003, Some(Damage::DataLoss))
+            }
+            Mistake::Later => ("holds data written after the call had returned", &IN_USE_004, None),
             Mistake::OutOfOrder => ("holds writes of several moments", &IN_USE_005, None),
         };
         if worst.mistake == Mistake::OutOfOrder && !is_own {
@@ -473,7 +478,7 @@ pub fn judge_group(moments: &[Moment]) -> CheckResult {
         of: &IN_USE_006,
         expected: "members that hold their volumes as they were at one moment",
         actual: format!(
-            "one holds a write that was begun {} ms after the cut of another one",
+            "one holds a write that began {} ms after another one was cut",
             (latest - earliest) / 1_000
         )
     );

@@ -108,7 +108,7 @@ impl Database {
                 Ok(None) => break,
                 Err(_) => {
                     let limit_s = STEP_LIMIT.as_secs();
-                    let text = format!("the database does nothing for {limit_s} s");
+                    let text = format!("the database makes no progress for {limit_s} s");
                     result = Err(DatabaseError::Unjudged(text));
                     break;
                 }
@@ -151,7 +151,7 @@ impl Database {
             Kind::Locked | Kind::ReadOnly | Kind::Rejected if self.is_new => DatabaseError::Unsupported(text),
             Kind::Full | Kind::Locked | Kind::Unable => DatabaseError::Unjudged(text),
             Kind::ReadOnly => {
-                DatabaseError::Failed(format!("the volume was writable, and is not any more: {text}"))
+                DatabaseError::Failed(format!("the volume was writable, and no longer is: {text}"))
             }
             Kind::Rejected => DatabaseError::Failed(text),
         }

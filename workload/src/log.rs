@@ -82,7 +82,7 @@ impl fmt::Display for Trouble {
                 }
             }
             Trouble::Deviates { place, found, expected } => {
-                write!(f, "{place} holds {found}, and has to hold {expected}")
+                write!(f, "{place} holds {found}, but has to hold {expected}")
             }
         }
     }

@@ -244,7 +244,7 @@ fn the_built_in_driver_breaks_off_and_lives_on() {
     let to = format!("--report=json={}", report.path().display());
     let arguments = ["run", "--mock-defect", "probe-crashes", "--filter", "identity/probe/ready", &to];
     let said = check(&arguments, 1, &[]);
-    let sentence = "the driver lives on, but Probe ends without a gRPC status";
+    let sentence = "the driver keeps running, but Probe ends without a gRPC status";
     assert!(said.stdout.contains(sentence), "{}", said.stdout);
     let report: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(report.path()).unwrap()).unwrap();

@@ -194,7 +194,7 @@ fn a_secret_sent_back_is_reported_without_its_text() {
         "--report",
         "json=-",
     ]);
-    assert!(said.stdout.contains("a secret of the configuration comes back"), "{}", said.stdout);
+    assert!(said.stdout.contains("a reply contains a secret of the configuration"), "{}", said.stdout);
     assert!(!said.stdout.contains(secret) && !said.stderr.contains(secret));
 }
 

@@ -80,22 +80,22 @@ impl fmt::Display for Settles {
         let text = match self {
             Settles::Willing(method) => return write!(f, "{method}, which the driver postpones"),
             Settles::Healed(method) => return write!(f, "{method}, which failed while something was broken"),
-            Settles::Everything => "the driver to finish whatever it may still be doing",
+            Settles::Everything => "the driver to finish all pending work",
             Settles::PluginReady => "the plugin to be ready",
             Settles::VolumeListed => "a volume to be listed",
             Settles::VolumeGone => "a deleted volume to be gone",
-            Settles::VolumeUnlisted => "a deleted volume to be listed no more",
+            Settles::VolumeUnlisted => "a deleted volume to disappear from the list",
             Settles::SnapshotListed => "a snapshot to be listed",
             Settles::SnapshotReady => "a snapshot to be ready",
             Settles::SnapshotGone => "a deleted snapshot to be gone",
-            Settles::SnapshotUnlisted => "a deleted snapshot to be listed no more",
+            Settles::SnapshotUnlisted => "a deleted snapshot to disappear from the list",
             Settles::StreamEnded => "a stream that was cut off to end",
             Settles::NameFree => "a name to be free again",
             Settles::NodeKnown => "the controller to know the node",
             Settles::IllnessReported => "the driver to notice that something is unhealthy",
             Settles::IllnessOver => "the driver to notice that something is healthy again",
             Settles::NextSecond => "the next second",
-            Settles::ProcessShrunk => "the driver to release what it took",
+            Settles::ProcessShrunk => "the driver to release its resources",
         };
         f.pad(text)
     }

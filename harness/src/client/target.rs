@@ -226,7 +226,7 @@ pub enum TargetError {
     },
     /// No directory for target and staging paths can be made.
     #[error(
-        "failed to make a directory for target and staging paths; choose one with --mount-dir and --staging-dir"
+        "failed to create a directory for target and staging paths; choose one with --mount-dir and --staging-dir"
     )]
     Workdir(#[source] std::io::Error),
     /// Something answers, but not as a CSI driver does.
@@ -790,7 +790,7 @@ impl Target {
     /// is set, or it does not start with an empty state either.
     pub async fn start_afresh(&self, check: &str) -> Result<Disposition, String> {
         let driver = self.driver().filter(|driver| driver.is_started_here());
-        let driver = driver.ok_or("the run does not start it")?;
+        let driver = driver.ok_or("the run did not start the driver")?;
         let dir = self
             .config
             .state_dir

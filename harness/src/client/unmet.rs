@@ -47,7 +47,7 @@ impl Need {
             }
             Need::Root => {
                 if config.paths.any() {
-                    Some("the driver's file system is reached by path commands only".to_owned())
+                    Some("the driver's file system can be reached only by path commands".to_owned())
                 } else if !rustix::process::geteuid().is_root() {
                     Some("needs root on the driver's host".to_owned())
                 } else {
@@ -70,7 +70,7 @@ impl Need {
                     .to_owned()
             }),
             Need::Restarts => target.driver().is_none().then(|| {
-                "the run cannot stop and start the driver; --driver-command or --restart-command makes that possible"
+                "the run cannot stop and start the driver without --driver-command or --restart-command"
                     .to_owned()
             }),
         }
@@ -93,7 +93,7 @@ pub fn grows_in_use(code: Code) -> CheckResult {
     if code != Code::FailedPrecondition {
         return Ok(());
     }
-    let why = "the driver answers FAILED_PRECONDITION to NodeExpandVolume of a volume in use, which it may if the file system cannot grow then";
+    let why = "the driver answers FAILED_PRECONDITION to NodeExpandVolume of a volume in use, which is allowed if the file system cannot grow while mounted";
     Err(Stop::skip(match machine::growing_is_denied() {
         Some(right) => format!("{why}; {right}"),
         None => why.to_owned(),

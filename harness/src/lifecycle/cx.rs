@@ -323,12 +323,12 @@ impl Cx {
                 _ => continue,
             };
             if !mounts::is_behind_link(Path::new(path)) && self.target().node(node).sees_files().await {
-                let message = format!("{rpc} answers OK, and the volume stays mounted");
+                let message = format!("{rpc} answers OK, but the volume stays mounted");
                 let fault = FaultKey { rule: rule.id, what: message.clone() };
                 let violation = Violation::new(message)
                     .of(rule)
-                    .expected("no mount at the path that the volume was taken from")
-                    .actual(format!("{} is a mount point still", named(path)));
+                    .expected("no mount at the path from which the volume was removed")
+                    .actual(format!("{} is still a mount point", named(path)));
                 return Some(Violation { fault: Some(Box::new(fault)), ..violation });
             }
         }

@@ -26,7 +26,9 @@ impl Cx {
             Ok(Ok(Err(error))) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
             Ok(Ok(Err(error))) => Err(Stop::broken(format!("{failed}: {error}"))),
             Ok(Err(panic)) => Err(Stop::broken(format!("{failed}: {panic}"))),
-            Err(_) => Err(Stop::broken(format!("{failed}: nothing came of it in the time of the check"))),
+            Err(_) => {
+                Err(Stop::broken(format!("{failed}: the write did not end within the time of the check")))
+            }
         }
     }
 

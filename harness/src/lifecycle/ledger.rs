@@ -323,7 +323,7 @@ impl Ledger {
             let is_in_doubt = matches!(entry.exists, Exists::Unlikely | Exists::Perhaps);
             if is_within && is_in_doubt && entry.resource.request().is_some() {
                 entry.is_given_up = true;
-                let why = "the call that may have made it got no answer, and was not made again".to_owned();
+                let why = "the call that may have created it got no answer, and was not repeated".to_owned();
                 entry.stays = Some(Stays { in_doubt: true, ..Stays::from(why) });
             }
         }

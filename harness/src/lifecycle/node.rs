@@ -653,6 +653,6 @@ fn no_path_of(bytes: usize) -> Stop {
 
 fn text(path: PathBuf) -> Result<String, Stop> {
     path.into_os_string().into_string().map_err(|path| {
-        Stop::broken(format!("{} is not UTF-8, which the protocol asks of paths", path.display()))
+        Stop::broken(format!("{} is not UTF-8, which the protocol requires of paths", path.display()))
     })
 }

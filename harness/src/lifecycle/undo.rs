@@ -107,7 +107,7 @@ async fn thaw(session: &Session, path: &str) {
     let roots: Vec<&Path> = session.paths().roots().into_iter().chain(directory.as_deref()).collect();
     if frozen::thaw(Path::new(path), &roots).await {
         session.note(format!(
-            "the file system at {} was frozen when its volume was given back, so that all writes to it waited; it is thawed now",
+            "the file system at {} was frozen when its volume was released, so all writes to it waited; it is thawed now",
             named(path)
         ));
     }

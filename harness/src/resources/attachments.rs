@@ -55,7 +55,7 @@ impl Attachment {
             Attachment::Nvme { .. } => format!("NVMe connection to {name}"),
             Attachment::Mapped { is_suspended: false, .. } => format!("device-mapper device {name}"),
             Attachment::Mapped { is_suspended: true, .. } => {
-                format!("device-mapper device {name}, which is suspended, so that all reads and writes wait")
+                format!("device-mapper device {name}, which is suspended, so all reads and writes wait")
             }
         }
     }
@@ -167,7 +167,7 @@ mod tests {
                 "iSCSI session3 with iqn.2003-01.org.example:vol-1",
                 "NVMe connection to nqn.2014-08.org.example:vol-2",
                 "device-mapper device luks-vol-3",
-                "device-mapper device pool-vol-4, which is suspended, so that all reads and writes wait",
+                "device-mapper device pool-vol-4, which is suspended, so all reads and writes wait",
             ]
         );
     }

@@ -65,7 +65,7 @@ impl fmt::Display for Found {
         match self {
             Found::Write(stamp) => stamp.fmt(f),
             Found::Empty => f.write_str("nothing"),
-            Found::Cut(stamp, bytes) => write!(f, "{stamp}, of which there are the first {bytes} bytes"),
+            Found::Cut(stamp, bytes) => write!(f, "{stamp}, of which only the first {bytes} bytes exist"),
             Found::Holes(stamp, bytes) => write!(f, "{stamp}, of which {bytes} bytes are zeros"),
             Found::Shifted(stamp, bytes) => write!(f, "{stamp}, moved by {bytes} bytes"),
             Found::Mixed(one, other) => write!(f, "parts of {one} and of {other}"),

@@ -220,7 +220,7 @@ impl Paths {
             let printed = PathBuf::from(self.commands.run(command, &path, limit).await?);
             if printed.as_os_str().is_empty() {
                 return Err(format!(
-                    "{} printed nothing; it has to print the path it made",
+                    "{} printed nothing; it has to print the path that it created",
                     command.display()
                 ));
             }

@@ -76,7 +76,7 @@ fn keep(dir: &Path) -> io::Result<PathBuf> {
     let place = |number: u32| dir.with_file_name(format!("{}.ruined-{number}", name.to_string_lossy()));
     let mut places = (1..=u32::MAX).map(place);
     let moved_to = places.find(|place| place.symlink_metadata().is_err());
-    let moved_to = moved_to.ok_or_else(|| io::Error::other("no name is free beside it"))?;
+    let moved_to = moved_to.ok_or_else(|| io::Error::other("no name is free next to it"))?;
     match fs::rename(dir, &moved_to) {
         // Something is mounted on it.
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {

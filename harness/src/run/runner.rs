@@ -227,8 +227,8 @@ impl<'a> Runner<'a> {
         let calls: u64 = repeated.values().map(|one| one.calls).sum();
         let Some((label, repeated)) = repeated.first_key_value() else { return };
         let begins = match calls {
-            1 => "a call was answered only when it was made again".to_owned(),
-            calls => format!("{calls} calls were answered only when they were made again"),
+            1 => "a call was answered only when it was repeated".to_owned(),
+            calls => format!("{calls} calls were answered only when they were repeated"),
         };
         self.dispatcher.emit(&Event::Remark(&format!(
             "{begins}: in {label}, {} at first. Orchestrators repeat such calls; a caller that does not, such as the Go csi-sanity, fails",

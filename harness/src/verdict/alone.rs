@@ -47,7 +47,7 @@ impl Rejected {
             return;
         }
         let rule = &req::GEN_CONC_003;
-        let message = format!("{} is rejected while other calls are under way, and not alone", self.by.0);
+        let message = format!("{} is rejected while other calls are under way, but not alone", self.by.0);
         let fault = FaultKey { rule: rule.id, what: FaultKey::BESIDE_ANOTHER_CALL.to_owned() };
         if let Err(reported_by) = faults.claim(&fault, &Claim::of(alone.label())) {
             alone.notes.push(format!("{message}: {}; {reported_by} reports it", self.actual));

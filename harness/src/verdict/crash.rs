@@ -33,11 +33,11 @@ pub(crate) fn killed(calls: &[CallRecord], alive: bool) -> Violation {
     let others: Vec<&str> = methods(&let_go).into_iter().filter(|rpc| !rpcs.contains(rpc)).collect();
     if !others.is_empty() {
         let others = others.join(", ");
-        call = format!("{call}, or one of the calls given up before it that may go on: {others}");
+        call = format!("{call}, or one of the calls given up before it that may still run: {others}");
     }
     calls.extend(let_go);
     let message = match alive {
-        true => format!("the driver lives on, but {call} ends without a gRPC status"),
+        true => format!("the driver keeps running, but {call} ends without a gRPC status"),
         false => format!("the driver crashed on {call}"),
     };
     let lines: Vec<String> = calls.into_iter().take(CALLS_SHOWN_MAX).map(failure_report::call_line).collect();

@@ -67,7 +67,7 @@ mod tests {
             assert_eq!((blamed, warned), (0, 0));
         }
         let (ended, ..) =
-            judge(Err(Stop::skip("the driver does not do this to a volume in use: EPERM")), &[], &[]);
+            judge(Err(Stop::skip("the driver rejects this call for a volume in use: EPERM")), &[], &[]);
         let Err(Stop::Skip(reason)) = ended else { panic!("{ended:?}") };
         assert!(reason.ends_with("EPERM; the machine lacks a right"), "{reason}");
         let (again, ..) = judge(Err(Stop::skip(reason.clone())), &[], &[]);

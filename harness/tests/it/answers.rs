@@ -50,7 +50,7 @@ async fn a_preparing_call_is_repeated_after_a_time_limit() {
     mock.fail.insert("CreateVolume".parse().unwrap(), "DEADLINE_EXCEEDED:2".parse().unwrap());
     let ran = Bench::start(mock, config()).await.run(&[&ONE_VOLUME]).await;
     assert_eq!(ran.outcome(&ONE_VOLUME), &Outcome::Passed);
-    let remark = "a call was answered only when it was made again: in answers/one-volume, CreateVolume ended with the driver gave up: \
+    let remark = "a call was answered only when it was repeated: in answers/one-volume, CreateVolume ended with the driver gave up: \
         DEADLINE_EXCEEDED";
     assert!(matches!(&ran.remarks[..], [one] if one.starts_with(remark)), "{:?}", ran.remarks);
 }
@@ -62,7 +62,7 @@ async fn a_call_that_succeeds_when_repeated_is_remarked_on() {
     mock.fail.insert("CreateSnapshot".parse().unwrap(), "ABORTED:1".parse().unwrap());
     let ran = Bench::start(mock, config()).await.run(&[&ORDINARY]).await;
     assert_eq!(ran.outcome(&ORDINARY), &Outcome::Passed);
-    let remark = "a call was answered only when it was made again: in answers/ordinary, CreateVolume ended with UNAVAILABLE";
+    let remark = "a call was answered only when it was repeated: in answers/ordinary, CreateVolume ended with UNAVAILABLE";
     assert!(matches!(&ran.remarks[..], [one] if one.starts_with(remark)), "{:?}", ran.remarks);
 }
 
@@ -243,8 +243,7 @@ async fn a_service_that_fails_once_is_tested() {
     let bench = Bench::start(mock, config()).await;
     let [remark] = bench.target.remarks() else { panic!("{:?}", bench.target.remarks()) };
     assert!(
-        remark
-            .contains("NodeGetCapabilities was rejected at first, and not when it was made again: INTERNAL")
+        remark.contains("NodeGetCapabilities was rejected at first, but not when it was repeated: INTERNAL")
     );
     assert_eq!(bench.run(&[&ON_A_NODE]).await.outcome(&ON_A_NODE), &Outcome::Passed);
 }

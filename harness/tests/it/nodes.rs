@@ -167,7 +167,7 @@ async fn what_another_node_says_otherwise_is_news() {
     );
     let remarks = target.remarks().join("\n");
     for part in
-        ["of the driver \"other.example\"", "other capabilities", "the node_id of another one", &second]
+        ["to the driver \"other.example\"", "other capabilities", "the node_id of another node", &second]
     {
         assert!(remarks.contains(part), "{part}: {remarks}");
     }

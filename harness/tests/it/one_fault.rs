@@ -130,7 +130,7 @@ async fn an_error_under_load_alone_is_no_other_failure() {
         assert_eq!(violation.requirement.map(|rule| rule.id), Some("GEN-CONC-003"), "{violation:?}");
         assert_eq!(
             violation.message,
-            format!("{method} is rejected while other calls are under way, and not alone")
+            format!("{method} is rejected while other calls are under way, but not alone")
         );
         assert_eq!(ran.outcomes.len(), 2, "each is reported once: {:?}", ran.outcomes);
     }

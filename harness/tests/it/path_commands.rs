@@ -156,7 +156,7 @@ async fn a_path_command_that_fails_is_inconclusive() {
     for (script, expected) in [
         ("exit 3", "create-staging"),
         ("exit 3", "failed: exit status: 3"),
-        ("true", "printed nothing; it has to print the path it made"),
+        ("true", "printed nothing; it has to print the path that it created"),
         ("kill -9 $$", "failed: signal: 9"),
     ] {
         let mut commands = Commands::new();

@@ -152,9 +152,9 @@ pub(super) fn rejected_and_done<O: Object>(parts: &[Part<O>], look: usize) -> Op
     let Operation { call, answer, .. } = &parts[one].step;
     let breach = Breach {
         rule: &AFTER_ERROR_003,
-        message: format!("{} is rejected, and takes effect all the same", O::method(call)),
+        message: format!("{} is rejected, but takes effect", O::method(call)),
         expected: format!("nothing made or changed by a call that is answered {answer}"),
-        actual: format!("{} sees what it was to do", O::method(&parts[look].step.call)),
+        actual: format!("{} observes its effect", O::method(&parts[look].step.call)),
         code: None,
         leaves_doubt: true,
         damage: None,

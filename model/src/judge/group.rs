@@ -50,7 +50,7 @@ pub(crate) fn group_said(
                     let asked = says(
                         facts.id == Some(*id),
                         &req::GROUP_GET_010,
-                        "the answer is not about the group snapshot that was asked for",
+                        "the answer is not about the requested group snapshot",
                         id,
                         facts.id.map_or("another".to_owned(), |id| id.to_string()),
                     );
@@ -68,7 +68,7 @@ fn create(group: &Group, volumes: &[Id], context: &CallContext) -> Expectation {
     let expectation = match &group.life {
         Some(life) if life.thinned => anything(&req::GROUP_CREATE_003, "of a group that has lost a member"),
         Some(life) if life.volumes == volumes => {
-            must(&req::GROUP_CREATE_003, "answer with the group snapshot made before")
+            must(&req::GROUP_CREATE_003, "return the existing group snapshot")
         }
         Some(_) => {
             let what = "with a known name and other sources";
@@ -76,7 +76,7 @@ fn create(group: &Group, volumes: &[Id], context: &CallContext) -> Expectation {
                 .or(Code::FailedPrecondition, "the volumes may not go together")
         }
         None if group.is_fading(context.invoked) => {
-            anything(&req::GROUP_DELETE_002, "take a group snapshot under a name that is about to be free")
+            anything(&req::GROUP_DELETE_002, "with the name of a group snapshot that is being deleted")
         }
         None => match context.source {
             Presence::No => {
@@ -129,7 +129,7 @@ fn delete_member(held: Held<'_, GroupLife>, member: Id) -> Expectation {
         |life: &GroupLife| life.members.as_ref().is_none_or(|members| members.contains_key(&member));
     match held {
         Held::Here(life) if is_there(life) => {
-            must(&req::CTRL_DELETESNAP_011, "delete a member of a group alone, or to reject")
+            must(&req::CTRL_DELETESNAP_011, "delete a member of a group alone, or reject the call")
                 .or(Code::InvalidArgument, "it belongs to a group and cannot go alone")
                 .or(Code::FailedPrecondition, "a volume may be made from it")
         }
@@ -143,7 +143,7 @@ fn copying(held: Held<'_, GroupLife>) -> Expectation {
         Held::Gone => must_be_refused(&req::CTRL_CREATEVOL_039, Code::NotFound, "from a deleted member"),
         Held::Fading => anything(&req::CTRL_CREATEVOL_039, "from a member that is being deleted"),
         Held::Here(life) if life.ready && !life.thinned => {
-            must(&req::GROUP_CREATE_009, "be made from a member of a group that is ready")
+            must(&req::GROUP_CREATE_009, "create a volume from a member of a ready group snapshot")
                 .or(Code::OutOfRange, "the copy may not have that size")
         }
         Held::Here(_) => anything(&req::GROUP_CREATE_009, "from a member that may not be ready"),
@@ -163,7 +163,7 @@ fn complete(facts: &GroupFacts, volumes: &BTreeSet<Id>) -> Finding {
         facts.creation_time.is_some(),
         &req::GROUP_CREATE_023,
         "the group snapshot has no creation_time",
-        "the moment at which it was cut",
+        "the time at which the snapshot was taken",
         "no creation_time",
     );
     let some = says(
@@ -177,7 +177,7 @@ fn complete(facts: &GroupFacts, volumes: &BTreeSet<Id>) -> Finding {
     let all = says(
         facts.members.is_empty() || sources == *volumes,
         &req::GROUP_CREATE_010,
-        "the members are not snapshots of the volumes that were asked for",
+        "the members are not snapshots of the requested volumes",
         format!("a snapshot each of {}", list(volumes)),
         format!("snapshots of {}", list(&sources)),
     );
@@ -185,7 +185,7 @@ fn complete(facts: &GroupFacts, volumes: &BTreeSet<Id>) -> Finding {
     let ready = says(
         !(facts.ready && unready),
         &req::GROUP_CREATE_024,
-        "a group with a member that is not ready is ready",
+        "a group snapshot is ready although a member is not",
         "ready_to_use false",
         "ready_to_use true",
     );
@@ -207,7 +207,7 @@ fn same(life: &GroupLife, facts: &GroupFacts) -> Finding {
     let all = says(
         life.thinned || before.as_ref().is_none_or(|before| *before == members),
         &req::GROUP_CREATE_003,
-        "one group snapshot has other members than before",
+        "the members of a group snapshot have changed",
         before.as_ref().map_or(String::new(), list),
         list(&members),
     );

@@ -17,7 +17,7 @@ pub(super) fn look_up(held: Held<'_, VolumeLife>) -> Expectation {
         Held::Here(life) if life.is_in_use() => {
             must(&req::CTRL_GETHEALTH_001, "report the health of a volume in use")
         }
-        Held::Here(_) => must(&req::CTRL_GETHEALTH_008, "report the health of a volume that nobody uses"),
+        Held::Here(_) => must(&req::CTRL_GETHEALTH_008, "report the health of an unused volume"),
     }
 }
 
@@ -46,7 +46,7 @@ pub(super) fn is_of(asked: Id, rule: &'static Requirement, of: Option<Id>) -> Fi
     says(
         of == Some(asked),
         rule,
-        "the health in the reply is not of the volume that was asked for",
+        "the health in the reply is not that of the requested volume",
         format!("volume_health of {asked}"),
         of.map_or("that of another volume, or none".to_owned(), |id| format!("that of {id}")),
     )
@@ -69,7 +69,7 @@ pub(super) fn listed_after_deletion(response: &VolumeResponse) -> Finding {
         !matches!(response, VolumeResponse::Health(_) | VolumeResponse::MissingFromPages),
         &req::CTRL_LISTHEALTH_019,
         "a deleted volume is still listed",
-        "nothing of it once the deletion is complete",
+        "no trace of it once the deletion is complete",
         "an entry for the volume",
     )
 }

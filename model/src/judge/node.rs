@@ -76,7 +76,7 @@ pub(super) fn stage(
 
 pub(super) fn unstage(held: Held<'_, VolumeLife>, node: Node) -> Expectation {
     match held {
-        Held::Gone | Held::Fading => must(&req::NODE_UNSTAGE_017, "take a deleted volume as unstaged")
+        Held::Gone | Held::Fading => must(&req::NODE_UNSTAGE_017, "treat a deleted volume as unstaged")
             .or(Code::NotFound, "the volume does not exist"),
         Held::Here(life) if life.published_on(node).next().is_some() => {
             anything(&req::NODE_UNSTAGE_001, "of a volume that is still published")
@@ -124,7 +124,7 @@ pub(super) fn publish(
                 .or_done_remark("unless readonly makes no difference to this driver")
         }
         None if usage != life.wanted.usage => {
-            must(&req::NODE_PUBLISH_041, "publish the volume, or to reject a use that it was not made for")
+            must(&req::NODE_PUBLISH_041, "publish the volume, or reject a use that it was not created for")
                 .or_any_refusal()
         }
         None if life.published_on(at.0).next().is_none() => {
@@ -146,7 +146,7 @@ pub(super) fn publish(
 
 pub(super) fn unpublish(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expectation {
     match held {
-        Held::Gone | Held::Fading => must(&req::NODE_UNPUBLISH_016, "take a deleted volume as unpublished")
+        Held::Gone | Held::Fading => must(&req::NODE_UNPUBLISH_016, "treat a deleted volume as unpublished")
             .or(Code::NotFound, "the volume does not exist"),
         Held::Here(life) if life.published.contains_key(&at) => {
             must(&req::NODE_UNPUBLISH_001, "unpublish a published volume")
@@ -168,7 +168,9 @@ pub(super) fn expand(held: Held<'_, VolumeLife>, at: (Node, Target), context: &C
                 .or(Code::FailedPrecondition, "the file system may not grow while published")
                 .or(Code::OutOfRange, "the volume itself may not be that large")
         }
-        Held::Here(_) => anything(&req::NODE_EXPAND_004, "at a path where the volume is not"),
+        Held::Here(_) => {
+            anything(&req::NODE_EXPAND_004, "at a path where the volume is neither staged nor published")
+        }
     }
 }
 
@@ -178,9 +180,13 @@ pub(super) fn stats(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expectati
         Held::Here(life) if life.published.contains_key(&at) => {
             must(&req::NODE_STATS_001, "answer for a published volume")
         }
-        _ => must_be_refused(&req::NODE_STATS_017, Code::NotFound, "at a path where the volume is not")
-            .or_any_refusal()
-            .or_done_remark("unless the node plugin measures the path it is given"),
+        _ => must_be_refused(
+            &req::NODE_STATS_017,
+            Code::NotFound,
+            "at a path where the volume is neither staged nor published",
+        )
+        .or_any_refusal()
+        .or_done_remark("unless the node plugin measures the path it is given"),
     }
 }
 
@@ -206,9 +212,11 @@ pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), context: &Ca
         )
         .or_any_refusal(),
         Some(_) => {
-            let expectation = must(target_is_the_volume(life), "take what a workload writes");
+            let expectation = must(target_is_the_volume(life), "accept what a workload writes");
             match may_be_full(life, context) {
-                true => expectation.or(Code::Unknown, "the file system may need all of so small a volume"),
+                true => {
+                    expectation.or(Code::Unknown, "the file system may take up all of such a small volume")
+                }
                 false => expectation,
             }
         }
@@ -219,7 +227,7 @@ pub(super) fn read(held: Held<'_, VolumeLife>, at: (Node, Target), context: &Cal
     match held {
         Held::Here(life) if life.is_torn(at.0, at.1) => anything(&req::NODE_PUBLISH_001, TORN),
         Held::Here(life) if is_in_use(life, at, context) => {
-            must(target_is_the_volume(life), "give a workload what was written")
+            must(target_is_the_volume(life), "return what a workload has written")
         }
         _ => anything(&req::NODE_PUBLISH_001, "where the volume is not published"),
     }
@@ -270,7 +278,7 @@ fn of_snapshot(write: Write, found: Found) -> &'static Requirement {
 /// Describes what was found instead of a write.
 fn instead(write: Write, found: Found) -> &'static str {
     match found {
-        Found::Of(volume, _) if volume != write.volume => "holds what was written to another volume",
+        Found::Of(volume, _) if volume != write.volume => "holds data of another volume",
         Found::Of(_, stamp) | Found::Stamp(stamp) if stamp < write.stamp => "holds what was written before",
         Found::Of(..) | Found::Stamp(_) => "holds what was written later",
         Found::Empty => "is empty where something was written",
@@ -292,14 +300,14 @@ fn of_others(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
     let Some(first) = others.clone().next() else { return Finding::Fits };
     let rule = target_is_the_volume(life);
     let Some((slot, found)) = others.find(|(slot, _)| life.seen_empty.contains(slot)) else {
-        let message = "a new volume holds what was written to another one";
-        let expected = "nothing that was written before CreateVolume";
+        let message = "a new volume holds data of another volume";
+        let expected = "no data written before CreateVolume";
         return says(false, rule, message, expected, first.1.to_string()).remarked();
     };
     let breach = Breach {
         rule,
         // One fault, whether it shows in a place of this volume or in an empty one, as with a tool that copies newer files only.
-        message: "a volume holds what was written to another volume".to_owned(),
+        message: "a volume holds data of another volume".to_owned(),
         expected: format!("nothing in place {}, which was empty before", slot.0),
         actual: found.to_string(),
         code: None,

@@ -59,14 +59,14 @@ fn create(snapshot: &Snapshot, volume: Id, context: &CallContext) -> Expectation
     let source_may_be_gone = context.source != Presence::Yes;
     let expectation = match &snapshot.life {
         Some(life) if life.volume == volume => {
-            must(&req::CTRL_CREATESNAP_002, "answer a repeated call with its snapshot")
+            must(&req::CTRL_CREATESNAP_002, "return the existing snapshot")
         }
         Some(_) => {
             let what = "with the name of another volume's snapshot";
             must_be_refused(&req::CTRL_CREATESNAP_024, Code::AlreadyExists, what)
         }
         None if snapshot.is_fading(context.invoked) => {
-            anything(&req::CTRL_DELETESNAP_002, "take a snapshot under a name that is about to be free")
+            anything(&req::CTRL_DELETESNAP_002, "with the name of a snapshot that is being deleted")
         }
         None => match context.source {
             Presence::No => {
@@ -92,7 +92,7 @@ fn delete(held: Held<'_, SnapshotLife>, context: &CallContext) -> Expectation {
             must(&req::CTRL_DELETESNAP_003, "succeed for a snapshot that is deleted")
         }
         Held::Here(_) => {
-            let expectation = must(&req::CTRL_DELETESNAP_001, "delete a snapshot that nobody uses");
+            let expectation = must(&req::CTRL_DELETESNAP_001, "delete an unused snapshot");
             match context.dependants {
                 Presence::No => expectation,
                 _ => expectation.or(Code::FailedPrecondition, "a volume may be made from it"),
@@ -115,7 +115,7 @@ fn copying(held: Held<'_, SnapshotLife>) -> Expectation {
         Held::Gone => must_be_refused(&req::CTRL_CREATEVOL_039, Code::NotFound, "from a deleted snapshot"),
         Held::Fading => anything(&req::CTRL_CREATEVOL_039, "from a snapshot that is being deleted"),
         Held::Here(life) if life.ready => {
-            must(&req::MSG_SNAPSHOT_008, "be made from a snapshot that is ready")
+            must(&req::MSG_SNAPSHOT_008, "create a volume from a snapshot that is ready")
                 .or(Code::OutOfRange, "the copy may not have that size")
         }
         Held::Here(_) => anything(&req::MSG_SNAPSHOT_008, "from a snapshot that may not be ready"),
@@ -142,7 +142,7 @@ fn complete(facts: &SnapshotFacts, volume: Id) -> Finding {
         facts.creation_time.is_some(),
         &req::MSG_SNAPSHOT_007,
         "the snapshot has no creation_time",
-        "the moment at which it was cut",
+        "the time at which the snapshot was taken",
         "no creation_time",
     );
     let size = says(
@@ -195,7 +195,7 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
     let ready = says(
         facts.ready || !life.ready,
         &req::MSG_SNAPSHOT_008,
-        "a snapshot that was ready is not ready any more",
+        "a snapshot that was ready is no longer ready",
         "ready_to_use",
         "ready_to_use false",
     );
@@ -238,7 +238,7 @@ fn looked_up(
             let asked = says(
                 facts.id == Some(id),
                 &req::CTRL_GETSNAP_007,
-                "the answer is not about the snapshot that was asked for",
+                "the answer is not about the requested snapshot",
                 id,
                 facts.id.map_or("another".to_owned(), |id| id.to_string()),
             );
@@ -250,7 +250,7 @@ fn looked_up(
             *pages > 1 || context.profile.lists_lag,
             &req::CTRL_LISTSNAP_002,
             "a snapshot that exists is not in the list",
-            "all snapshots, however they came about",
+            "all snapshots, however they were created",
             "a list without it, on one page",
         )
         .in_doubt(),
@@ -258,7 +258,7 @@ fn looked_up(
             false,
             &req::CTRL_INTERACT_008,
             "a deleted snapshot is still there",
-            "nothing of it once the deletion is complete",
+            "no trace of it once the deletion is complete",
             "the snapshot",
         )
         .in_doubt(),

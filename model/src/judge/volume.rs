@@ -44,7 +44,7 @@ pub(crate) fn volume(volume: &Volume, call: &VolumeCall, context: &CallContext) 
         NodeGetVolumeHealth { volume, node, target } => health::on_node(find(volume), (*node, *target)),
         Write { volume, node, target, .. } => node::write(find(volume), (*node, *target), context),
         Read { volume, node, target } => node::read(find(volume), (*node, *target), context),
-        Unmount { .. } => anything(&req::NODE_PUBLISH_001, "take a mount away"),
+        Unmount { .. } => anything(&req::NODE_PUBLISH_001, "remove a mount"),
         Listing { .. } => list(List::Volumes),
         HealthListing { .. } => list(List::VolumeHealth),
         Copying { volume } => copying(find(volume)),
@@ -95,7 +95,7 @@ pub(crate) fn volume_said(
             let asked = says(
                 facts.id == Some(*volume),
                 &req::CTRL_GETVOL_011,
-                "the answer is not about the volume that was asked for",
+                "the answer is not about the requested volume",
                 volume,
                 facts.id.map_or("another volume".to_owned(), |id| id.to_string()),
             );
@@ -113,7 +113,7 @@ pub(crate) fn volume_said(
             says(
                 before.is_none_or(|before| before == publish_context),
                 &req::CTRL_PUBLISH_018,
-                "the repeated call has another publish_context",
+                "the repeated call returns another publish_context",
                 before.map_or("", |before| before),
                 publish_context,
             )
@@ -151,7 +151,7 @@ fn said_of_nothing(call: &VolumeCall, response: &VolumeResponse) -> Finding {
         !matches!(response, VolumeResponse::Seen(..)),
         &req::CTRL_DELETEVOL_002,
         "a deleted volume is still there",
-        "nothing of it once the deletion is complete",
+        "no trace of it once the deletion is complete",
         "the volume",
     )
     // The specification does not say how long a deletion may go on after its OK. Checks that wait for its end judge
@@ -164,7 +164,7 @@ fn create(volume: &Volume, wanted: &CreateSpec, context: &CallContext) -> Expect
     match &volume.life {
         Some(life) => create_again(life, wanted, context),
         None if volume.is_fading(context.invoked) => {
-            anything(&req::CTRL_DELETEVOL_002, "make a volume under a name that is about to be free")
+            anything(&req::CTRL_DELETEVOL_002, "with the name of a volume that is being deleted")
         }
         None => create_new(wanted, context),
     }
@@ -224,9 +224,9 @@ fn is_taken(life: &VolumeLife, wanted: &CreateSpec) -> bool {
 fn create_again(life: &VolumeLife, wanted: &CreateSpec, context: &CallContext) -> Expectation {
     let made = &life.wanted;
     let mut expectation = match difference(life, wanted) {
-        None if life.changed => must(&req::CTRL_CREATEVOL_002, "answer with the volume made before")
-            .or(Code::AlreadyExists, "it is no longer what it was made as"),
-        None => must(&req::CTRL_CREATEVOL_002, "answer with the volume made before"),
+        None if life.changed => must(&req::CTRL_CREATEVOL_002, "return the existing volume")
+            .or(Code::AlreadyExists, "it has changed since it was created"),
+        None => must(&req::CTRL_CREATEVOL_002, "return the existing volume"),
         Some(Difference::Source) => {
             taken(&req::CTRL_CREATEVOL_045, "of a name that a volume of another source has")
         }
@@ -316,7 +316,7 @@ fn taken(rule: &'static Requirement, what: &'static str) -> Expectation {
 /// Only the driver knows which parameters are compatible.
 fn parameters(rule: &'static Requirement, what: &'static str) -> Expectation {
     taken(rule, what)
-        .or(Code::InvalidArgument, "the driver may demand what is left out")
+        .or(Code::InvalidArgument, "the driver may require the omitted fields")
         .or_remark(Code::Internal, "ALREADY_EXISTS tells the caller what is wrong")
 }
 
@@ -337,10 +337,10 @@ fn delete(held: Held<'_, VolumeLife>, context: &CallContext) -> Expectation {
     }
     if life.is_in_use() {
         // A controller without attachments does not know if the volume is in use.
-        return must(&req::CTRL_DELETEVOL_011, "delete the volume or reject")
+        return must(&req::CTRL_DELETEVOL_011, "delete the volume, or reject the call")
             .or(Code::FailedPrecondition, "a node uses it");
     }
-    let expectation = must(&req::CTRL_DELETEVOL_001, "delete a volume that nobody uses");
+    let expectation = must(&req::CTRL_DELETEVOL_001, "delete an unused volume");
     match context.dependants {
         Presence::No => expectation,
         _ => expectation.or(Code::FailedPrecondition, "snapshots or copies may depend on it"),
@@ -361,7 +361,7 @@ fn attach(
     };
     match life.attached.get(&node) {
         Some(now) if now.usage == usage && (now.readonly == readonly || usage.is_for_readers()) => {
-            must(&req::CTRL_PUBLISH_004, "answer a repeated call as the first one")
+            must(&req::CTRL_PUBLISH_004, "answer a repeated call like the first one")
         }
         Some(now) if now.usage == usage && context.profile.has(Capability::PublishReadonly) => {
             must_be_refused(&req::CTRL_PUBLISH_026, Code::AlreadyExists, "with another readonly than before")
@@ -373,12 +373,14 @@ fn attach(
                 .or_any_refusal()
         }
         None if usage != life.wanted.usage => {
-            must(&req::CTRL_PUBLISH_010, "publish the volume, or to reject a use that it was not made for")
+            must(&req::CTRL_PUBLISH_010, "publish the volume, or reject a use that it was not created for")
                 .or_any_refusal()
         }
-        None if life.attached.is_empty() => must(&req::CTRL_PUBLISH_001, "publish a volume that no node has"),
+        None if life.attached.is_empty() => {
+            must(&req::CTRL_PUBLISH_001, "publish a volume that is attached to no node")
+        }
         None if usage.is_for_many_nodes() => {
-            must(&req::CTRL_PUBLISH_006, "publish a volume for many nodes to one more")
+            must(&req::CTRL_PUBLISH_006, "publish a multi-node volume to another node")
         }
         None => elsewhere(life),
     }
@@ -389,7 +391,7 @@ fn elsewhere(life: &VolumeLife) -> Expectation {
     let expectation = must_be_refused(
         &req::CTRL_PUBLISH_027,
         Code::FailedPrecondition,
-        "of a volume for one node, which another node has,",
+        "of a single-node volume that is attached to another node",
     );
     // Some volumes are for many nodes by nature, whatever was requested; ValidateVolumeCapabilities shows that.
     let confirmed = MODES_FOR_MANY_NODES.map(|mode| {
@@ -409,8 +411,8 @@ fn detach(held: Held<'_, VolumeLife>, node: Option<Node>) -> Expectation {
     let life = match held {
         Held::Gone | Held::Fading => {
             let (rule, what): (&Requirement, _) = match node {
-                Some(_) => (&req::CTRL_UNPUBLISH_015, "take a deleted volume as detached"),
-                None => (&req::CTRL_UNPUBLISH_011, "take a deleted volume as detached from all nodes"),
+                Some(_) => (&req::CTRL_UNPUBLISH_015, "treat a deleted volume as detached"),
+                None => (&req::CTRL_UNPUBLISH_011, "treat a deleted volume as detached from all nodes"),
             };
             return must(rule, what)
                 .or_remark(Code::NotFound, "a deleted volume can safely count as detached");
@@ -429,7 +431,7 @@ fn detach(held: Held<'_, VolumeLife>, node: Option<Node>) -> Expectation {
         // A driver that refuses a call without a node does so wherever the volume is.
         (_, false, None) => must(&req::CTRL_UNPUBLISH_011, "detach the volume from all nodes"),
         (true, false, Some(_)) => {
-            must(&req::CTRL_UNPUBLISH_001, "detach a volume that nobody uses on the node")
+            must(&req::CTRL_UNPUBLISH_001, "detach a volume that is unused on the node")
         }
     }
 }
@@ -440,7 +442,7 @@ fn validate(held: Held<'_, VolumeLife>, usage: Usage) -> Expectation {
         Held::Fading => anything(&req::CTRL_VALIDATE_018, "of a volume that is being deleted"),
         Held::Here(life) if life.wanted.usage == usage => must(&req::CTRL_VALIDATE_001, "validate a volume"),
         Held::Here(_) => must(&req::CTRL_VALIDATE_001, "validate a volume")
-            .or(Code::InvalidArgument, "which is as good as not to confirm")
+            .or(Code::InvalidArgument, "which amounts to not confirming")
             .or(Code::Unimplemented, "the access type may not be implemented")
             .or(Code::FailedPrecondition, "the volume may not be in a state that allows it"),
     }
@@ -485,10 +487,10 @@ fn expand(held: Held<'_, VolumeLife>, size: Size, context: &CallContext) -> Expe
     } else if in_use {
         must(&req::CTRL_EXPAND_004, "expand a volume in use, since it advertises ONLINE")
     } else if online && !offline {
-        must(&req::CTRL_EXPAND_001, "make a volume larger")
+        must(&req::CTRL_EXPAND_001, "expand a volume")
             .or(Code::FailedPrecondition, "OFFLINE is not advertised")
     } else {
-        must(&req::CTRL_EXPAND_001, "make a volume larger that nobody uses")
+        must(&req::CTRL_EXPAND_001, "expand an unused volume")
     };
     match size == Size::at_least(context.profile.larger_bytes) {
         true => expectation,
@@ -500,7 +502,7 @@ fn modify(held: Held<'_, VolumeLife>) -> Expectation {
     match held {
         Held::Gone => must_be_refused(&req::CTRL_MODIFYVOL_011, Code::NotFound, "of a deleted volume"),
         Held::Fading => anything(&req::CTRL_MODIFYVOL_011, "of a volume that is being deleted"),
-        Held::Here(_) => must(&req::CTRL_MODIFYVOL_001, "take the configured mutable_parameters"),
+        Held::Here(_) => must(&req::CTRL_MODIFYVOL_001, "accept the configured mutable_parameters"),
     }
 }
 
@@ -628,7 +630,7 @@ fn seen(
     let volume_context = says(
         !other,
         &req::MSG_VOLUME_011,
-        "volume_context is not the one that CreateVolume gave",
+        "volume_context is not the one that CreateVolume returned",
         volume_context,
         &facts.context,
     );

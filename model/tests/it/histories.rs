@@ -122,7 +122,7 @@ fn a_name_taken_meanwhile_is_not_free() {
     assert_eq!(
         Timeline::new(&history, &report.unordered[0]).to_string(),
         "\
-CreateVolume must answer with the volume made before, but failed
+CreateVolume must return the existing volume, but failed
   worker 1   CreateVolume v1 1Gi  ├────────────────────────────────────────┤  OK
 > worker 0   CreateVolume v1 1Gi      ├────────────────────────────────┤      ALREADY_EXISTS
   the marked answer is wrong, in whichever order the calls took effect
@@ -205,7 +205,7 @@ fn a_rejected_call_that_took_effect_is_reported() {
     ]);
     let report = check(&history);
     assert_eq!(rules(&report), ["AFTER-ERROR-003"]);
-    assert_eq!(report.unordered[0].breach.message, "CreateVolume is rejected, and takes effect all the same");
+    assert_eq!(report.unordered[0].breach.message, "CreateVolume is rejected, but takes effect");
     assert_eq!(report.unordered[0].calls, [1, 2, 3]);
     history.profile.was_ended = true;
     assert_eq!(

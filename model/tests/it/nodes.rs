@@ -310,7 +310,7 @@ fn different_reads_have_different_messages() {
     };
     for (found, expected) in [
         (Found::Of(v(2), Stamp(2)), "None"),
-        (Found::Of(v(2), Stamp(9)), "a volume holds what was written to another volume"),
+        (Found::Of(v(2), Stamp(9)), "a volume holds data of another volume"),
         (Found::Of(v(1), Stamp(1)), "a volume holds what was written before"),
         (Found::Of(v(1), Stamp(3)), "a volume holds what was written later"),
         (Found::Empty, "a volume is empty where something was written"),

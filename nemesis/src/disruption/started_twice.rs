@@ -41,9 +41,9 @@ pub async fn start_twice(cx: &Cx) -> CheckResult<Left> {
     let left = driver.start_twice(wait, STOP_GRACE).await.map_err(failed)?;
     let left = left.ok_or_else(|| Stop::skip("--restart-command need not be able to start two drivers"))?;
     cx.note(match left {
-        Left::First => "the second driver ended by itself, and the first one went on".to_owned(),
+        Left::First => "the second driver ended by itself, and the first one kept running".to_owned(),
         Left::Second => format!(
-            "the second driver was still there after {} s, so that the first one was stopped",
+            "the second driver was still running after {} s, so the first one was stopped",
             wait.as_secs()
         ),
     });

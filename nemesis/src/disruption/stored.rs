@@ -31,7 +31,7 @@ pub fn of_entries(entries: BTreeMap<String, u64>) -> Result<Disrupted, String> {
         return Err(format!("one disruption is expected, such as {}", names()));
     };
     let by = key.strip_suffix(UNIT).and_then(Disruption::named);
-    let by = by.ok_or_else(|| format!("{key:?} is no disruption; known are {}", names()))?;
+    let by = by.ok_or_else(|| format!("{key:?} is not a disruption; known are {}", names()))?;
     Ok(by.after(Duration::from_micros(micros)))
 }
 

@@ -208,7 +208,7 @@ check! {
             let now = reported_used_bytes(cx, &used).await?.unwrap_or_default();
             cx.warn(
                 Violation::new("the used bytes do not change although a workload has written")
-                    .expected(format!("some {} more than {}", sized(written), sized(reported)))
+                    .expected(format!("about {} more than {}", sized(written), sized(reported)))
                     .actual(sized(now).to_string()),
             );
         }

@@ -57,7 +57,7 @@ check! {
         let found = read(cx, &copy).await?;
         ensure!(
             found.number() != Some(AFTER),
-            "the snapshot holds what was written to its source after CreateSnapshot was answered";
+            "the snapshot holds data written to its source after CreateSnapshot was answered";
             of: &req::CTRL_CREATESNAP_015,
             expected: describe_write(BEFORE),
             actual: found
@@ -116,7 +116,7 @@ check! {
         let copied = Copied::of(cx, cx.capability()).await?;
         ensure!(
             copied.alone.number() == Some(BEFORE),
-            "a copy does not hold the data of its source, also where it is used alone";
+            "a copy does not hold the data of its source, even if it is used alone";
             of: copied.rule,
             expected: describe_write(BEFORE),
             actual: copied.alone
@@ -192,7 +192,7 @@ impl Copied {
         };
         ensure!(
             beside == self.alone.to_string(),
-            "a copy that can be used alone cannot be used beside its source";
+            "a copy that can be used alone cannot be used while its source is in use";
             of: self.rule,
             expected: self.alone.clone(),
             actual: beside
@@ -237,14 +237,14 @@ check! {
         }
         let wanted = source.size_bytes.saturating_mul(2);
         let Some(copy) = larger(cx, &source, wanted).await? else {
-            cx.note("a copy larger than its source is rejected, as it may be");
+            cx.note("a copy larger than its source is rejected, which is allowed");
             return Ok(());
         };
         let used = Used::begin(cx, &copy).await?;
         let found = used.read().await?;
         ensure!(
             found.number() == Some(BEFORE),
-            "a volume made larger than its source does not hold the data of the source";
+            "a volume created larger than its source does not hold the data of the source";
             of: &req::CTRL_CREATEVOL_008,
             expected: describe_write(BEFORE),
             actual: found
@@ -252,7 +252,7 @@ check! {
         // A driver may have rounded up, so that it has more than was asked for.
         let large = used.measured_bytes().await?;
         let Some(small) = small else {
-            cx.note("the mounted file system does not show how much room the volume has");
+            cx.note("the mounted file system does not show the size of the volume");
             return used.end().await;
         };
         let (rule, least) = match cx.access() {
@@ -261,7 +261,7 @@ check! {
         };
         ensure!(
             large >= least,
-            "a volume made larger than its source has no more room when it is published";
+            "a volume created larger than its source is not larger when it is published";
             of: rule,
             expected: format!("at least {}, since CreateVolume returned OK for {}", sized(least), sized(wanted)),
             actual: format!("{}; the source has {}", sized(large), sized(small))

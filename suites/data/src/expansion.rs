@@ -49,7 +49,7 @@ check! {
         // A driver may have rounded up, so that it has more than was asked for.
         let large = used.measured_bytes().await?;
         let Some(small) = small else {
-            return Err(Stop::skip("the mounted file system does not show how much room the volume has"));
+            return Err(Stop::skip("the mounted file system does not show the size of the volume"));
         };
         let least = match cx.access() {
             AccessType::Block => wanted.unsigned_abs(),
@@ -57,9 +57,9 @@ check! {
         };
         ensure!(
             large >= least,
-            "a workload does not find the room that the volume was expanded by, although every requested step was done";
+            "a workload does not find the added space of an expanded volume, although every required step succeeded";
             of: rule,
-            expected: format!("at least {}, since {} were asked for, and the answer was OK", sized(least), sized(wanted)),
+            expected: format!("at least {}, since {} were requested, and the answer was OK", sized(least), sized(wanted)),
             actual: format!("{}, {} before; node_expansion_required was {}", sized(large), sized(small), expanded.node_expansion_required)
         );
         used.end().await
@@ -69,7 +69,7 @@ check! {
 /// Grows the volume on the node, and says which rule the room is owed by.
 async fn grown_on_node(cx: &Cx, used: &Used, range: v1::CapacityRange) -> CheckResult<&'static Requirement> {
     if !cx.target().capabilities().has(Capability::NodeExpandVolume) {
-        return Err(Stop::skip("the driver asks for NodeExpandVolume, and does not have it"));
+        return Err(Stop::skip("the driver requires NodeExpandVolume, but does not advertise it"));
     }
     let volume = used.volume();
     let request = v1::NodeExpandVolumeRequest {

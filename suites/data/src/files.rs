@@ -132,7 +132,7 @@ fn difference(source: &Files, copy: &Files) -> Option<(PathBuf, String, String)>
         let actual = match other {
             Some(other) if other == what => return None,
             Some(other @ What::File(_)) if other.described() == what.described() => {
-                "one with other bytes".to_owned()
+                "a file with other bytes".to_owned()
             }
             Some(other) => other.described(),
             None => "nothing".to_owned(),
@@ -179,7 +179,7 @@ check! {
         let copy = copy(cx, from, source.size_bytes).await?;
         let after = with(cx, &copy, look).await?;
         if let Some((path, expected, actual)) = difference(&before, &after) {
-            let message = format!("a copy of a volume does not have {path:?} as the source has it");
+            let message = format!("{path:?} in a copy of a volume differs from the source");
             return Err(Violation::new(message).of(rule).expected(expected).actual(actual).into());
         }
         if before != after {
@@ -217,6 +217,6 @@ mod tests {
         }
         let mut copy = files.clone();
         copy.get_mut(&path("run.sh")).unwrap().0 = What::File(b"#!/bin/ls\n".to_vec());
-        assert_eq!(difference(&files, &copy).unwrap().2, "one with other bytes");
+        assert_eq!(difference(&files, &copy).unwrap().2, "a file with other bytes");
     }
 }

@@ -92,7 +92,7 @@ async fn taken_at_one_moment(cx: &Cx, volumes: &[NodeVolume; 2], stamp: &mut u32
     let mut found = [Found::Empty, Found::Empty];
     for (volume, found) in volumes.iter().zip(&mut found) {
         let member = group.snapshots.iter().find(|member| member.source_volume_id == volume.id);
-        let member = member.ok_or_else(|| Stop::broken("a volume of the group has no member"))?;
+        let member = member.ok_or_else(|| Stop::broken("the group snapshot has no member for a volume"))?;
         let source = v1::VolumeContentSource::snapshot(&member.snapshot_id);
         let restored = copy(cx, source, volume.size_bytes).await?;
         *found = read(cx, &restored).await?;
@@ -143,7 +143,7 @@ async fn beside_writes<T>(
     };
     let (written, done) = join(writing, working).await;
     let written = written?.map_err(|error| {
-        Stop::broken(format!("failed to write beside CreateVolumeGroupSnapshot: {error}"))
+        Stop::broken(format!("failed to write during CreateVolumeGroupSnapshot: {error}"))
     })?;
     *stamp += written;
     Ok((done?, before, written))

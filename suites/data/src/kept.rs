@@ -52,7 +52,7 @@ check! {
         write(cx, &first, 1).await?;
         first.end().await?;
         let second = Used::begin(cx, &volume).await?;
-        holds(cx, &second, 1, "what was written to a volume is gone when it is published again").await?;
+        holds(cx, &second, 1, "data written to a volume are lost when it is published again").await?;
         second.end().await
     }
 }
@@ -73,7 +73,7 @@ check! {
         write(cx, &first, 1).await?;
         write(cx, &second, 2).await?;
         for (used, stamp) in [(&first, 1), (&second, 2)] {
-            holds(cx, used, stamp, "a volume does not hold what was written to it, but to another one").await?;
+            holds(cx, used, stamp, "a volume holds the data of another volume instead of its own").await?;
         }
         second.end().await?;
         first.end().await
@@ -109,8 +109,8 @@ check! {
         used.end().await?;
         ensure!(
             found.number() != Some(1),
-            "a new volume holds what was written to a deleted one of the same name";
-            expected: "nothing that was written before CreateVolume, since DeleteVolume of that volume was answered with OK",
+            "a new volume holds data of a deleted volume of the same name";
+            expected: "no data written before CreateVolume, since DeleteVolume of that volume was answered with OK",
             actual: found
         );
         Ok(())

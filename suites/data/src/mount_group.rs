@@ -50,7 +50,7 @@ check! {
         );
         ensure!(
             look.file.0 == GROUP && look.file.1 & GROUP_READS_AND_WRITES == GROUP_READS_AND_WRITES,
-            "a new file is not for the group to read and write";
+            "the group cannot read and write a new file";
             of: &req::MSG_VOLCAP_006,
             expected: format!("group {GROUP}, with the bits {GROUP_READS_AND_WRITES:#o}"),
             actual: look.described()

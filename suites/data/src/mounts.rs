@@ -44,7 +44,7 @@ impl Point<'_> {
         let answer = undone.as_ref().err().map_or_else(|| "OK".to_owned(), Refused::to_string);
         ensure!(
             left == 0,
-            "something is still mounted at the {} path after the call that undoes it", self.name;
+            "something is still mounted at the {} path after the call that has to unmount it", self.name;
             of: rule,
             expected: "OK, and nothing mounted: the calls before are undone",
             actual: format!("{:?} is in the mount table {}; the call was answered with {answer}", self.path, times(left as u64))
@@ -177,7 +177,7 @@ check! {
         let found = again.read().await?;
         ensure!(
             found.number() == Some(1),
-            "what was written is not in the volume any more after it was unpublished while a file of it was open";
+            "a volume lost written data when it was unpublished while one of its files was open";
             of: &req::NODE_UNPUBLISH_002,
             expected: describe_write(1),
             actual: found

@@ -23,7 +23,7 @@ async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) ->
         "a workload can write to a volume published readonly";
         of: rule,
         expected: "any error when it writes",
-        actual: "it was written, and is durable"
+        actual: "the write succeeded, and is durable"
     );
     used.end().await?;
     Ok(volume)
@@ -70,7 +70,7 @@ check! {
             written.is_ok(),
             "a volume that was published with readonly cannot be written to when it is published for writing";
             of: &req::NODE_PUBLISH_032,
-            expected: "a write that works, as before",
+            expected: "a write that succeeds, as before",
             actual: written.err().map_or_else(String::new, |error| error.to_string())
         );
         used.end().await

@@ -54,16 +54,16 @@ check! {
         writer.write(1).await?;
         let reader = match writer.once_more_readonly().await {
             Err(Stop::Broken(why)) if !is_for_several => {
-                return Err(Stop::skip(format!("the driver publishes a volume once: {why}")));
+                return Err(Stop::skip(format!("the driver publishes a volume only once: {why}")));
             }
             reader => reader?,
         };
         let written = writer.try_to_write(2).await?;
         ensure!(
             written.is_ok(),
-            "a workload cannot write any more once its volume is published with readonly for another one";
+            "a workload can no longer write once its volume is published with readonly for another one";
             of: &req::NODE_PUBLISH_032,
-            expected: "a write that works, as before",
+            expected: "a write that succeeds, as before",
             actual: written.err().map_or_else(String::new, |error| error.to_string())
         );
         let found = reader.read().await?;

@@ -512,7 +512,7 @@ impl Cluster for EmulatedCluster {
             let object = objects.claims.get_mut(claim).ok_or_else(|| gone("PersistentVolumeClaim", claim))?;
             if !object.older_classes.contains(class) {
                 // The csi-resizer may not have the class in its cache yet, and then never reads it again.
-                let why = format!("VolumeAttributesClass {class} has to be there before claim {claim}");
+                let why = format!("VolumeAttributesClass {class} has to exist before claim {claim}");
                 return Err(Stop::broken(why));
             }
             object.claim.spec.attributes_class = Some(class.to_owned());

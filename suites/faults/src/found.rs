@@ -48,7 +48,7 @@ pub(crate) async fn is_known(cx: &Cx, id: &str, context: &Pairs, after: &str) ->
         return if listed.iter().any(is_it) {
             Ok(())
         } else {
-            gone("ListVolumes does not have it".to_owned())
+            gone("ListVolumes does not list it".to_owned())
         };
     }
     match cx.call(cx.validate_request(id, context)).await.answer() {

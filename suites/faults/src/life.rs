@@ -220,7 +220,7 @@ impl Life {
                 let first = &self.volume.volume.id;
                 ensure!(
                     first.is_empty() || *first == volume.volume_id,
-                    "the same CreateVolume makes another volume";
+                    "the same CreateVolume creates another volume";
                     of: &req::CTRL_CREATEVOL_004,
                     expected: format!("volume_id {first:?}"),
                     actual: format!("volume_id {:?}", volume.volume_id)
@@ -262,7 +262,7 @@ impl Life {
                 Answer::Unknown(why) => why.to_string(),
             };
             if begun.elapsed() + pause > limit {
-                return Ok(Err(format!("{answer}, again and again for {} s", begun.elapsed().as_secs())));
+                return Ok(Err(format!("{answer}, repeatedly for {} s", begun.elapsed().as_secs())));
             }
             self.cx.wait(settles(step.rpc()), pause, limit).await;
             pause = (pause * 2).min(PAUSES[1]);
@@ -330,7 +330,8 @@ impl Life {
         if !self.is_written {
             return Ok(());
         }
-        found::holds(path, PLACE, &self.stamp, "what a workload has written to the volume is gone").await
+        found::holds(path, PLACE, &self.stamp, "data that a workload has written to the volume are lost")
+            .await
     }
 
     /// Looks for the data in the volume that was restored, where such a volume could be published in a life without faults.
@@ -351,7 +352,8 @@ impl Life {
                 is_usable(step.method(), request.send(cx).await.answer())?;
             }
         }
-        let lost = "what a workload had written before the snapshot is not in the volume restored from it";
+        let lost =
+            "data that a workload had written before the snapshot are not in the volume restored from it";
         found::holds(PathBuf::from(volume.target_path), PLACE, &self.stamp, lost).await
     }
 

@@ -83,7 +83,7 @@ impl Neighbour {
     /// A violation if it cannot.
     pub(crate) async fn is_had_again(&self) -> CheckResult {
         let lost = |rpc: &str, why: String| {
-            Violation::new(format!("{rpc} of another volume fails for good after the power was lost"))
+            Violation::new(format!("{rpc} of another volume fails permanently after the power was lost"))
                 .of(&FAULT_HEAL_001)
                 .expected("OK: the volume was in use, and nothing of it has changed since")
                 .actual(why)

@@ -235,7 +235,7 @@ fn without_mounts(actual: &str) -> Violation {
     Violation::new(message)
         .of(&FAULT_MOUNT_001)
         .expected(
-            "the mounts of workloads outlive the driver: pods go on running when it crashes or is updated",
+            "the mounts of workloads outlive the driver: pods keep running when it crashes or is updated",
         )
         .actual(format!("{actual}; no fault that kills the driver was tried"))
         .replayed(KILLS_TO_BE_SURE, KILLS_TO_BE_SURE)

@@ -385,7 +385,7 @@ impl Bench<'_> {
         Ok(Err(Violation::new("something is left behind after the volume was deleted")
             .of(&FAULT_LEFT_001)
             .damage(Damage::Leak)
-            .expected("no more than a life without failures leaves")
+            .expected("no more than is left behind without failures")
             .actual(left::listed(&left))))
     }
 
@@ -771,7 +771,7 @@ impl<'a> Trial<'a> {
 
     async fn for_good(&self, life: &Life, step: Step, last: String) -> Stop {
         let failed = self.step().rpc();
-        let message = format!("{} fails for good after something has failed in {failed}", step.rpc());
+        let message = format!("{} fails permanently after something has failed in {failed}", step.rpc());
         self.unhealed(life, step, message, "OK, since nothing is broken any more", last).await
     }
 

@@ -82,13 +82,13 @@ impl Canary {
     pub fn changed(&self) -> Option<String> {
         let now = match look(&self.dir) {
             Ok(now) => now,
-            Err(error) => return Some(format!("{} cannot be read any more: {error}", self.dir.display())),
+            Err(error) => return Some(format!("{} can no longer be read: {error}", self.dir.display())),
         };
         // Files under a mount are still there, so they are not called gone.
         let identity = |looks: &BTreeMap<_, Look>| looks.get(&self.dir).map(|look| (look.device, look.inode));
         if identity(&now) != identity(&self.before) {
             return Some(format!(
-                "another directory is at {}, as where something is mounted there",
+                "another directory is at {}, for example because something was mounted there",
                 self.dir.display()
             ));
         }
@@ -140,7 +140,7 @@ fn clear(dir: impl AsFd, stays: &dyn Fn(&CStr) -> bool, depth: usize) -> rustix:
 /// Skips if that is unknown.
 pub(crate) async fn needs_shared_files(cx: &Cx) -> CheckResult {
     if cx.config().paths.any() || !cx.shares_files_with_driver().await {
-        let why = "needs to see the driver's files: run it on the driver's host, over a Unix socket";
+        let why = "needs to see the driver's files: run csi-sanity on the driver's host, over a Unix socket";
         return Err(Stop::skip(why));
     }
     Ok(())

@@ -157,7 +157,7 @@ impl InUse {
         for step in [Operation::NodeUnpublishVolume, Operation::NodeUnstageVolume] {
             if step.is_offered(&cx) {
                 let request = volume.request(&cx, step).await?;
-                request.send(&cx).setup("a volume that has left its node").await?;
+                request.send(&cx).setup("a volume that is unpublished and unstaged").await?;
             }
         }
         Ok((volume, written))
@@ -250,7 +250,7 @@ async fn publish(cx: &Cx, mut volume: TrackedVolume) -> CheckResult<TrackedVolum
 /// Skip if the driver rejects it: nothing requires that it takes the call while the volume is in use.
 pub async fn call(cx: &Cx, volume: &mut TrackedVolume, operation: Operation) -> CheckResult {
     let request = volume.request(cx, operation).await?;
-    let response = request.send(cx).await.or_skip("the driver does not do this to a volume in use")?;
+    let response = request.send(cx).await.or_skip("the driver rejects this call for a volume in use")?;
     volume.record(response);
     Ok(())
 }

@@ -340,7 +340,7 @@ check! {
                 }
             }
         }
-        let Some(last) = last else { return Err(Stop::skip("the driver has no two calls that can come at once")) };
+        let Some(last) = last else { return Err(Stop::skip("the driver supports no two calls that can be made at once")) };
         user.end(last).await?;
         for (response, evidence) in made {
             let (copy, noun) = match response {

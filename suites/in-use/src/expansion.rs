@@ -147,7 +147,7 @@ async fn holds(noun: &str, part: Option<Part>) -> CheckResult {
             Err(Violation::new(format!("{noun} of an expanded volume does not hold what was written to it"))
                 .of(&IN_USE_001)
                 .expected(expected)
-                .actual(format!("{}, behind {} MiB of it", wrong.found, wrong.after_bytes >> 20))
+                .actual(format!("{}, after {} MiB of it", wrong.found, wrong.after_bytes >> 20))
                 .damage(Damage::DataLoss)
                 .into())
         }

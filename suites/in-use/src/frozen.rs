@@ -68,7 +68,7 @@ impl Waiting {
     fn is_not_done(&self, answer: impl ToString) -> Stop {
         let method = self.operation.rpc().method;
         Violation::new(format!(
-            "{method} is not done, although it is made again after the driver's processes stood still"
+            "{method} does not succeed, although it is repeated after the driver's processes were stopped"
         ))
         .of(&IN_USE_008)
         .expected("OK, as for such a call before the stop")
@@ -94,7 +94,7 @@ async fn calls(cx: &Cx, [first, second]: [&InUse; 2]) -> CheckResult<([Option<Wa
     let operation = Operation::CreateSnapshot;
     if operation.is_offered(cx) && snapshot().send(cx).await.any_answer()?.is_ok() {
         shortest = shortest.min(begun.elapsed());
-        let origin = "a snapshot during which the driver stood still";
+        let origin = "a snapshot during which the driver was stopped";
         calls[0] = Some(Waiting { operation, request: snapshot(), is_given_up: false, origin });
     }
     let begun = Instant::now();
@@ -102,7 +102,7 @@ async fn calls(cx: &Cx, [first, second]: [&InUse; 2]) -> CheckResult<([Option<Wa
     if can_clone && clone().await?.send(cx).await.any_answer()?.is_ok() {
         shortest = shortest.min(begun.elapsed());
         let (operation, request) = (Operation::CreateVolume, clone().await?);
-        let origin = "a clone that was given up while the driver stood still, and repeated";
+        let origin = "a clone that was given up while the driver was stopped, and repeated";
         calls[1] = Some(Waiting { operation, request, is_given_up: true, origin });
     }
     Ok((calls, shortest))
@@ -146,12 +146,12 @@ async fn judge_holds(cx: &Cx, users: [&InUse; 2]) -> CheckResult {
     }
     beside(STOP, users, stand_still(cx, users, STILL_ALONE)).await?;
     match has_held() {
-        true => cx.note("writes wait while the driver's processes stand still, also without a call: the data go through them"),
+        true => cx.note("writes wait while the driver's processes are stopped, even without a call: the data go through them"),
         false => cx.warn(
-            Violation::new("a write waits for as long as the driver's processes stand still in the middle of a call")
+            Violation::new("a write waits for as long as the driver's processes are stopped during a call")
                 .of(&IN_USE_009)
-                .expected("writes that go on")
-                .actual("no write, until the processes went on"),
+                .expected("writes that continue")
+                .actual("no write until the processes continued"),
         ),
     }
     Ok(())

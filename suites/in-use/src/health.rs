@@ -130,7 +130,7 @@ check! {
         let ((ill, problems), _) = beside(ASKED, [&user], asked).await?;
         for (rpc, problem) in problems {
             cx.warn(
-                Violation::new(format!("{rpc} reports a problem of a volume that a workload uses without any"))
+                Violation::new(format!("{rpc} reports a problem with a volume that a workload uses without errors"))
                     .of(&IN_USE_011)
                     .expected("no problem")
                     .actual(problem),
@@ -157,7 +157,7 @@ check! {
                 Violation::new("the driver reports a volume as healthy whose file system has become read-only")
                     .of(&IN_USE_011)
                     .expected("a problem of the volume")
-                    .actual("none until the time to settle (settle-ms) had passed"),
+                    .actual("still none after the time to settle (settle-ms)"),
             );
         }
         user.give_back().await
@@ -191,7 +191,7 @@ fn turn_read_only(target: &Path, paths: &[&Path]) -> io::Result<()> {
         return Err(io::Error::other(format!("it is {}, and not {FS_TYPE}", mount.fs_type)));
     }
     let device = fs::canonicalize(&mount.source)?;
-    let name = device.file_name().ok_or_else(|| io::Error::other("it is on no device"))?;
+    let name = device.file_name().ok_or_else(|| io::Error::other("it is not on a device"))?;
     let trigger = Path::new("/sys/fs/ext4").join(name).join("trigger_fs_error");
     // With errors=continue, ext4 would only record the error and still accept writes.
     mount_remount(target, MountFlags::empty(), c"errors=remount-ro")?;

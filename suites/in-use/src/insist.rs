@@ -72,7 +72,7 @@ pub(crate) async fn insist(
     Ok(answered.unwrap_or_else(|| Insisted::NotDone(last.lock().clone())))
 }
 
-/// Attaches or detaches, as external-attacher does until the answer is OK. The situation reads after "is not done".
+/// Attaches or detaches, as external-attacher does until the answer is OK. The situation reads after "does not succeed".
 ///
 /// # Errors
 /// A violation of the rule if that does not come; skip if a node is full.
@@ -88,7 +88,7 @@ pub(crate) async fn until_done(
         Insisted::Rejected(_) => return Err(Stop::skip("the node has no room for another volume")),
         Insisted::NotDone(answer) => answer,
     };
-    Err(Violation::new(format!("{} is not done {situation}", operation.rpc().method))
+    Err(Violation::new(format!("{} does not succeed {situation}", operation.rpc().method))
         .of(rule)
         .expected("OK, once the call has been repeated")
         .actual(answer)

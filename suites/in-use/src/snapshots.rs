@@ -140,7 +140,7 @@ check! {
         let mut members = Vec::new();
         for user in [&first, &second] {
             let member = group.snapshots.iter().find(|member| member.source_volume_id == user.id());
-            let member = member.ok_or_else(|| Stop::broken("a volume of the group has no member"))?;
+            let member = member.ok_or_else(|| Stop::broken("the group snapshot has no member for a volume"))?;
             members.push((member.snapshot_id.clone(), user.volume().volume.size_bytes));
         }
         let (ended, also) = join(first.end(CREATE_GROUP), second.end(CREATE_GROUP)).await;

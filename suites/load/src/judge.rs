@@ -131,7 +131,7 @@ impl Judge {
                 .actual(format!("{volume_id}: {refused}"))
                 .damage(Damage::DataLoss),
             false => Violation::new(format!(
-                "{rpc} rejects a correct call with {}, again and again",
+                "{rpc} repeatedly rejects a correct call with {}",
                 refused.code_name()
             ))
             .of(&LOAD_002)
@@ -227,7 +227,7 @@ impl Judge {
         }
         let mut lacking = std::mem::take(&mut *self.lacking.lock());
         let impossible = self.impossible.lock();
-        lacking.extend(impossible.iter().map(|(rpc, how)| format!("the driver has never done {rpc}: {how}")));
+        lacking.extend(impossible.iter().map(|(rpc, how)| format!("{rpc} has never succeeded: {how}")));
         if lacking.is_empty() || has_failed {
             return Ok(());
         }

@@ -73,7 +73,7 @@ impl Cost {
         let points =
             self.points.iter().map(|(volumes, ms)| format!("{volumes}: {ms:.1} ms")).collect::<Vec<_>>();
         Some(
-            Violation::new(format!("the time of {} grows more than the number of volumes", self.rpc))
+            Violation::new(format!("the time of {} grows faster than the number of volumes", self.rpc))
                 .of(&LOAD_006)
                 .expected("time in proportion to the number of volumes")
                 .actual(format!("{} ({})", self.text(), points.join(", "))),

@@ -101,7 +101,7 @@ impl FromStr for Threshold {
         let found = RPCS.iter().find(|one| one.method == rpc).copied();
         let rpc = found.ok_or_else(|| {
             let near = did_you_mean(rpc, RPCS.iter().map(|rpc| rpc.method));
-            format!("{text:?}: {rpc} is no RPC{near}")
+            format!("{text:?}: {rpc} is not an RPC{near}")
         })?;
         let is_upper = match comparison {
             "<" => true,
@@ -129,11 +129,12 @@ impl FromStr for Threshold {
             }
             _ => {
                 return Err(format!(
-                    "{text:?}: {metric} is no metric; there are p50, p90, p95, p99, p99.9, max, mean, rate and errors"
+                    "{text:?}: {metric} is not a metric; the metrics are p50, p90, p95, p99, p99.9, max, mean, rate and errors"
                 ));
             }
         };
-        let limit = limit.ok_or_else(|| format!("{text:?}: {:?} is no limit for that; {FORM}", words[3]))?;
+        let limit = limit
+            .ok_or_else(|| format!("{text:?}: {:?} is not a limit for this metric; {FORM}", words[3]))?;
         let is_change = change.is_some() && metric != Metric::Errors;
         Ok(Threshold { rpc, metric, is_upper, is_change, limit, text: words.join(" ") })
     }

@@ -263,7 +263,7 @@ impl Workload {
         found.ok_or_else(|| {
             let all: Vec<&str> = Workload::presets().collect();
             let near = did_you_mean(name, Workload::presets());
-            format!("{name:?} is no preset{near}; there are {}", all.join(", "))
+            format!("{name:?} is not a preset{near}; the presets are {}", all.join(", "))
         })
     }
 

@@ -71,7 +71,7 @@ check! {
         let wanted = &cx.config().mutable_parameters;
         let id = plain_volume(cx).await?;
         modify(cx, &id, wanted.clone()).setup("a modified volume").await?;
-        has(cx, &id, wanted, "the back end does not have what a volume was modified to").await
+        has(cx, &id, wanted, "the back end does not have the values that a volume was modified to").await
     }
 }
 
@@ -96,10 +96,10 @@ check! {
         modify(cx, &id, first.clone()).await.or_skip("one of the parameters cannot be left out")?;
         let now = settled(cx, &id, &first).await?;
         if first.iter().any(|(key, value)| now.get(key) != Some(value)) {
-            return Err(Stop::skip("the back end does not have what the volume was modified to at first"));
+            return Err(Stop::skip("the back end does not have the values of the first modification"));
         }
         let then = Pairs::from([(last.clone(), value.clone())]);
-        modify(cx, &id, then).await.or_skip("the driver takes no second modification so soon")?;
+        modify(cx, &id, then).await.or_skip("the driver rejects a second modification so soon")?;
         has(cx, &id, &first, "a parameter that a modification did not name has lost its value").await
     }
 }
@@ -176,7 +176,7 @@ check! {
         let attached = attached_to(cx, &volume.id, &node_id, true).await?;
         ensure!(
             attached.contains(&node_id),
-            "a volume that was attached is not in the back end";
+            "an attached volume is not attached in the back end";
             of: &req::CTRL_PUBLISH_001,
             expected: format!("{node_id:?} among attached_to of inspect-command"),
             actual: format!("{attached:?}")
@@ -253,7 +253,7 @@ check! {
 fn exists(said: Option<bool>) -> CheckResult {
     match said {
         Some(true) => Ok(()),
-        Some(false) => Err(Stop::skip("inspect-command does not find what was just made")),
+        Some(false) => Err(Stop::skip("inspect-command does not find what was just created")),
         None => Err(Stop::skip("inspect-command does not print whether something exists")),
     }
 }
@@ -263,7 +263,7 @@ fn is_gone(gone: Option<()>, what: &str) -> CheckResult {
         gone.is_some(),
         "a deleted {what} still exists in the back end";
         expected: "exists: false from inspect-command, after DeleteVolume or DeleteSnapshot was answered with OK",
-        actual: "exists: true until the time to settle (settle-ms) had passed"
+        actual: "still exists: true after the time to settle (settle-ms)"
     );
     Ok(())
 }

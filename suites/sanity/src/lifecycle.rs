@@ -51,7 +51,7 @@ impl<'a> Walk<'a> {
             Operation::NodePublishVolume if cx.target().capabilities().has(Capability::GetVolumeStats) => {
                 let Published { staged, target_path } = self.volume.published();
                 let request = cx.stats_request(&staged, &target_path);
-                cx.call(request).await.must("answer for the published volume")?;
+                cx.call(request).await.must("return statistics of the published volume")?;
             }
             _ => {}
         }
@@ -80,14 +80,14 @@ impl<'a> Walk<'a> {
 /// The success that a request needs; reads after "the driver has to".
 fn required(operation: Operation) -> &'static str {
     match operation {
-        Operation::CreateVolume => "answer for the volume again",
+        Operation::CreateVolume => "return the existing volume",
         Operation::ControllerPublishVolume => "attach the volume to this node again",
         Operation::NodeStageVolume => "stage the volume",
         Operation::NodePublishVolume => "publish the volume",
         Operation::NodeUnpublishVolume => "unpublish the volume",
         Operation::NodeUnstageVolume => "unstage the volume",
         Operation::ControllerUnpublishVolume => "detach the volume from this node",
-        Operation::DeleteVolume => "delete a volume that is nowhere in use",
+        Operation::DeleteVolume => "delete an unused volume",
         _ => "do it",
     }
 }
@@ -115,7 +115,7 @@ async fn forth_and_back(cx: &Cx) -> CheckResult {
     let volume = cx.provisioned_volume().await?;
     if cx.target().capabilities().has(Capability::ControllerService) {
         let request = cx.validate_request(&volume.id, &volume.context);
-        cx.call(request).await.must("answer for a volume provisioned outside CSI")?;
+        cx.call(request).await.must("validate a volume provisioned outside CSI")?;
     }
     let mut walk = Walk::new(cx, 1, volume);
     walk.publish().await?;

@@ -43,7 +43,7 @@ pub(crate) fn is_of_these_days(cx: &Cx, rule: &'static Requirement, created: Opt
             Violation::new("creation_time is more than a day away from now")
                 .of(rule)
                 .expected(format!(
-                    "the moment at which it was cut, about {}",
+                    "the time at which the snapshot was taken, about {}",
                     moment(Some(&SystemTime::now().into()))
                 ))
                 .actual(moment(created)),

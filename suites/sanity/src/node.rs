@@ -114,9 +114,9 @@ pub(crate) async fn unsupported_access(cx: &Cx, volume: &NodeVolume) -> CheckRes
         ..cx.validate_request(&volume.id, &volume.context)
     };
     let verdict =
-        cx.call(request).await.or_skip("whether the volume has the other access type is not known")?;
+        cx.call(request).await.or_skip("it is not known whether the volume has the other access type")?;
     match verdict.confirmed {
-        Some(_) => Err(Stop::skip(format!("the volume has {other} access too"))),
+        Some(_) => Err(Stop::skip(format!("the volume also supports {other} access"))),
         None => Ok(capability),
     }
 }
@@ -166,7 +166,7 @@ pub(crate) fn not_malformed(cx: &Cx, refused: &Refused, what: &str) -> CheckResu
     let is_made_up = !cx.target().capabilities().has(Capability::CreateDeleteVolume);
     ensure!(
         is_made_up || refused.code != Code::InvalidArgument,
-        "{what} is rejected as malformed, although the driver has made the id itself";
+        "{what} is rejected as malformed, although the id is the driver's own";
         expected: "NOT_FOUND",
         actual: refused
     );

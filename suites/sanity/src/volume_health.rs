@@ -50,11 +50,11 @@ pub(crate) async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<BTreeMap<Stri
         let page = if tokens.is_empty() {
             call.setup("the list of unhealthy volumes").await?
         } else {
-            call.await.must("take its own next_token").map_err(|stop| stop.of(&req::CTRL_LISTHEALTH_012))?
+            call.await.must("accept its own next_token").map_err(|stop| stop.of(&req::CTRL_LISTHEALTH_012))?
         };
         ensure!(
             usize::try_from(max_entries).is_ok_and(|most| most == 0 || page.entries.len() <= most),
-            "a page has more entries than were asked for";
+            "a page has more entries than requested";
             of: &req::CTRL_LISTHEALTH_007,
             expected: format!("at most max_entries {max_entries} entries"),
             actual: entries(page.entries.len())
@@ -67,7 +67,7 @@ pub(crate) async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<BTreeMap<Stri
         }
         ensure!(
             tokens.insert(page.next_token.clone()),
-            "next_token leads back to where the list was before, so that it never ends";
+            "next_token leads back to an earlier page, so the list never ends";
             of: &req::CTRL_LISTHEALTH_013,
             expected: "an empty next_token on the last page",
             actual: format!("next_token {:?} twice", page.next_token)
@@ -93,7 +93,7 @@ pub(crate) fn is_about(
     };
     ensure!(
         health.volume_id == volume_id,
-        "the answer is about another volume than was asked for";
+        "the answer is about another volume than the requested one";
         of: other,
         expected: format!("volume_id {volume_id:?}"),
         actual: format!("volume_id {:?}", health.volume_id)
@@ -115,7 +115,7 @@ pub(crate) fn is_well(cx: &Cx, problems: &Problems, rule: &'static Requirement, 
     else {
         return Ok(());
     };
-    let violation = Violation::new(format!("the driver reports that something is wrong with {what}"))
+    let violation = Violation::new(format!("the driver reports a problem with {what}"))
         .of(rule)
         .expected("no health_statuses")
         .actual(format!("{problems:?}"));

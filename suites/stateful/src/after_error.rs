@@ -200,7 +200,7 @@ async fn rejected(cx: &Cx, malformed: &Request) -> CheckResult<Option<Refused>> 
 fn violation(rejection: &Rejection) -> Stop {
     let Rejection { method, what, malformed, right } = rejection;
     let message = match right.code {
-        Code::Aborted => format!("{method} is put off for ever after it was rejected {what}"),
+        Code::Aborted => format!("{method} is postponed indefinitely after it was rejected {what}"),
         _ => format!("{method} is rejected after it was rejected {what}"),
     };
     Violation::new(message)

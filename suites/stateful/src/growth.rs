@@ -244,7 +244,7 @@ impl CaseRunner<'_> {
 
     async fn sample(&self) -> CheckResult<Sample> {
         let usage = look(self.cx).await;
-        let usage = usage.ok_or_else(|| Stop::broken("the driver's process cannot be seen any more"))?;
+        let usage = usage.ok_or_else(|| Stop::broken("the driver's process is no longer visible"))?;
         Ok(Sample { rounds: self.rounds, usage })
     }
 

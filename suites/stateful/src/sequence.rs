@@ -229,7 +229,7 @@ pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -
 fn never_done(call: &Call, code: Code) -> Breach {
     Breach {
         rule: &AFTER_ERROR_005,
-        message: format!("{} is put off for ever after a call that got no answer", call.method()),
+        message: format!("{} is postponed indefinitely after a call that got no answer", call.method()),
         expected: "the work resumed where it stopped, and OK once it is done".to_owned(),
         actual: code_name(code).to_owned(),
         code: Some(code),

@@ -61,7 +61,7 @@ async fn given_back(cx: &Cx, by: Replacement) -> CheckResult {
         let what = format!("delete a snapshot of {}", by.maker());
         cx.delete_snapshot(&snapshot.snapshot_id).await.must(&what).map_err(of_old)?;
     }
-    let what = format!("take a volume back that {} has handed out", by.maker());
+    let what = format!("release a volume that {} has published", by.maker());
     for step in Lifecycle::of(cx).teardown() {
         let request = volume.request(cx, step).await?;
         request.send(cx).await.must(&what).map_err(of_old)?;
@@ -72,10 +72,10 @@ async fn given_back(cx: &Cx, by: Replacement) -> CheckResult {
         };
         ensure!(
             !sees_mounts || !cx.is_mount_point(path),
-            "{} of {} answers OK, and a volume of {} stays mounted", step.method(), by.judged(), by.maker();
+            "{} of {} answers OK, but a volume of {} stays mounted", step.method(), by.judged(), by.maker();
             of: rule,
             expected: "no mount",
-            actual: format!("{path} is a mount point still")
+            actual: format!("{path} is still a mount point")
         );
     }
     is_gone(cx, &volume.volume.id, by).await
@@ -95,7 +95,7 @@ async fn is_gone(cx: &Cx, id: &str, by: Replacement) -> CheckResult {
     });
     ensure!(
         gone.await?.is_some(),
-        "DeleteVolume of {} answers OK, and a volume of {} is listed still", by.judged(), by.maker();
+        "DeleteVolume of {} answers OK, but a volume of {} is still listed", by.judged(), by.maker();
         of: by.rule(&UPGRADE_005),
         expected: "a list without the volume",
         actual: format!("volume {id}")

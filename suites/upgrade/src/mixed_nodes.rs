@@ -61,7 +61,7 @@ async fn moved(user: InUse, to: &Cx) -> CheckResult<InUse> {
     let detach = Operation::ControllerUnpublishVolume;
     if detach.is_offered(&from) {
         let request = volume.request(&from, detach).await?;
-        request.send(&from).await.must("detach a volume that its node has given back").map_err(of_mixed)?;
+        request.send(&from).await.must("detach a volume that its node has released").map_err(of_mixed)?;
     }
     let used = to.scope();
     let published = publish(&used, volume.volume).await.map_err(of_mixed)?;

@@ -33,7 +33,7 @@ check! {
         let changes: Vec<Change> = before.changed(&now).into_iter().filter(|change| !is_of_version(change)).collect();
         if !changes.is_empty() {
             let (expected, actual) = Change::described(&changes);
-            warn(cx, "the next version describes the driver and its nodes otherwise", expected, actual);
+            warn(cx, "the next version describes the driver and its nodes differently", expected, actual);
         }
         let again = v1::CreateVolumeRequest { name: cx.unique_name(), ..request };
         match cx.create_volume(again).await.any_answer()? {

@@ -81,7 +81,7 @@ fn judge(operation: Operation, before: &Response, now: &Response) -> CheckResult
     };
     ensure!(
         expected == actual,
-        "{} is repeated to the next version, and has another answer than before", operation.method();
+        "{} is repeated to the next version, and is answered differently", operation.method();
         of: &UPGRADE_006,
         expected: expected,
         actual: actual

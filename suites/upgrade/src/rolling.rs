@@ -45,7 +45,7 @@ check! {
         if left? == Left::First {
             upgrade(cx).await?;
         }
-        let message = "the next version was started beside the version before, and something is lost that there was before that";
+        let message = "the next version was started beside the version before, and something that existed before is lost";
         known.judge(cx, &UPGRADE_009, message).await?;
         are_known(cx, &meanwhile).await
     }
@@ -74,7 +74,7 @@ async fn are_known(cx: &Cx, made: &[v1::Volume]) -> CheckResult {
     }
     if !lost.is_empty() {
         cx.warn(
-            Violation::new("volumes are unknown that were made while both versions of the driver ran")
+            Violation::new("volumes that were created while both versions of the driver ran are unknown")
                 .of(&UPGRADE_009)
                 .expected(format!("all of {} volumes", made.len()))
                 .actual(lost.join(", ")),

@@ -179,7 +179,7 @@ impl Old {
         let (judged, maker) = (self.by.judged(), self.by.maker());
         match does_own {
             true => {
-                let message = format!("{judged} expands its own volumes, and not one of {maker}");
+                let message = format!("{judged} expands its own volumes, but not one of {maker}");
                 Err(self.rejected(&message, why))
             }
             false => {

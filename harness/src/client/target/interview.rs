@@ -143,7 +143,7 @@ impl<'a> Interview<'a> {
             if other.name != info.name {
                 let (name, first) = (other.name, &info.name);
                 self.remarks
-                    .push(format!("{node} is of the driver {name:?}, and the first one of {first:?}"));
+                    .push(format!("{node} belongs to the driver {name:?}, and the first one to {first:?}"));
             }
             if self.node_capabilities(peer).await? != known {
                 let how = "all are tested by those of the first one";
@@ -151,7 +151,7 @@ impl<'a> Interview<'a> {
             }
             let id = self.node_id(peer).await?;
             if id.is_some() && ids.contains(&id) {
-                self.remarks.push(format!("{node} has the node_id of another one"));
+                self.remarks.push(format!("{node} has the node_id of another node"));
             }
             ids.push(id);
         }
@@ -202,7 +202,7 @@ impl<'a> Interview<'a> {
         let Some(version) = self.config.csi_version.named() else { return };
         for earlier in self.capabilities.iter().filter(|one| !one.versions().has(version)) {
             self.remarks.push(format!(
-                "{earlier} has a number that CSI v{version} keeps free; it is judged by the rules that it had"
+                "{earlier} has a number that CSI v{version} reserves; it is judged by its former rules"
             ));
         }
     }
@@ -226,7 +226,7 @@ impl<'a> Interview<'a> {
             pauses.pause().await;
             answer = self.ask(peer, request.clone()).await?;
             if answer.is_ok() {
-                let once = format!("{rpc} was rejected at first, and not when it was made again: {refused}");
+                let once = format!("{rpc} was rejected at first, but not when it was repeated: {refused}");
                 self.remarks.push(once);
             }
         }

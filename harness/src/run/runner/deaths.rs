@@ -213,7 +213,7 @@ impl Runner<'_> {
     /// Keeps the reason why the driver is not back, and reports it with what the user can do.
     pub(super) fn is_gone(&mut self, away: &Away, during: &[String]) {
         let Some(_) = self.target.driver() else {
-            let remark = "the driver does not come back by itself; with --driver-command or --restart-command, the run could go on";
+            let remark = "the driver does not come back by itself; with --driver-command or --restart-command, the run could continue";
             return self.dispatcher.emit(&Event::Remark(remark));
         };
         let why = format!("the driver did not start again: {away}");
@@ -224,7 +224,8 @@ impl Runner<'_> {
         // The remaining state keeps the driver from starting, and the check that led to it would lead to it again.
         let without: Vec<String> = during.iter().map(|label| format!("--filter '!{label}'")).collect();
         let is_named = self.target.config().state_dir.is_some();
-        let hint = if is_named { "" } else { "; with --state-dir, the run puts the state aside and goes on" };
+        let hint =
+            if is_named { "" } else { "; with --state-dir, the run moves the state aside and continues" };
         let remark = format!(
             "{why}{last}. To go on, empty the state of the driver, and run the other checks: {}{hint}",
             without.join(" ")

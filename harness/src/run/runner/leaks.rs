@@ -19,7 +19,7 @@ impl Runner<'_> {
         }
         let target = self.target.clone();
         let looking = async { (Surroundings::seen_with(&target).await, Inventory::take(session).await) };
-        let (around, inventory) = self.with_news_of("looking at what there is", looking).await;
+        let (around, inventory) = self.with_news_of("listing existing objects", looking).await;
         if self.options.leak_check {
             self.around = around;
         }
@@ -30,7 +30,7 @@ impl Runner<'_> {
             }
             Err(_) if !self.options.leak_check => None,
             Err(why) => {
-                self.dispatcher.emit(&Event::Remark(&format!("leaks are not looked for: {why}")));
+                self.dispatcher.emit(&Event::Remark(&format!("the run does not look for leaks: {why}")));
                 None
             }
         }
@@ -55,7 +55,9 @@ impl Runner<'_> {
         }
         if self.dead {
             self.unmount(&mut before.mounts_left(&session), &session).await;
-            return self.dispatcher.emit(&Event::Remark("leaks are not looked for: the driver is dead"));
+            return self
+                .dispatcher
+                .emit(&Event::Remark("the run does not look for leaks: the driver is dead"));
         }
         match self.with_news_of("looking for what is left", before.leaks(&session)).await {
             Ok(mut leaks) => {
@@ -65,7 +67,9 @@ impl Runner<'_> {
                 }
                 self.dispatcher.summary.leaks = leaks;
             }
-            Err(why) => self.dispatcher.emit(&Event::Remark(&format!("leaks are not looked for: {why}"))),
+            Err(why) => {
+                self.dispatcher.emit(&Event::Remark(&format!("the run does not look for leaks: {why}")))
+            }
         }
     }
 

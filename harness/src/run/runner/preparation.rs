@@ -67,8 +67,7 @@ impl Runner<'_> {
             Found::First => return,
             Found::Larger(bytes) => {
                 target.grow_to(access, bytes);
-                let why =
-                    "the smallest size tried that the driver accepts; --volume-size-bytes chooses another";
+                let why = "the smallest accepted size of those tried; --volume-size-bytes chooses another";
                 format!("volumes for {access} access are made with {}, {why}", sized(bytes))
             }
             // An expansion to a size that the volume has already would show nothing.

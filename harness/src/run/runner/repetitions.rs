@@ -39,7 +39,7 @@ impl Runner<'_> {
                 break None;
             }
             if confirmation.is_exhausted() {
-                break Some("no repetition came as far");
+                break Some("no repetition got that far");
             }
             if self.is_over() {
                 break Some("the run ended before it could be repeated");

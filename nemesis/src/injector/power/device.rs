@@ -166,7 +166,7 @@ impl Device {
     /// Makes the device, which disappears with its last open file.
     async fn set_up(&self) -> io::Result<(PathBuf, File)> {
         self.dmsetup(&["create", &self.name, "--table", &self.table(WORKS)]).await?;
-        let node = self.node().ok_or_else(|| io::Error::other(format!("{} did not come to be", self.name)));
+        let node = self.node().ok_or_else(|| io::Error::other(format!("{} did not appear", self.name)));
         let opened = node.and_then(|node| Ok((File::open(&node)?, node)));
         self.dmsetup(&["remove", "--deferred", &self.name]).await?;
         opened.map(|(open, node)| (node, open))
@@ -234,7 +234,7 @@ fn room_bytes() -> io::Result<u64> {
     let room = found.f_bavail.saturating_mul(found.f_frsize) / 2;
     match room {
         0..ROOM_BYTES_MIN => Err(io::Error::other(format!(
-            "the half of what is free in {} is {} MiB, and it takes {}; TMPDIR names another place",
+            "half of the free space in {} is {} MiB, but {} are needed; TMPDIR names another place",
             place.display(),
             megabytes(room),
             megabytes(ROOM_BYTES_MIN)

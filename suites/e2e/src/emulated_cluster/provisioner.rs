@@ -256,7 +256,7 @@ fn content_source(
 ) -> Result<v1::VolumeContentSource, Problem> {
     let too_small = |bytes: i64| {
         let asked = sized(spec.request_bytes);
-        Problem::for_good(format!("{asked} are asked for, but the source has {}", sized(bytes)))
+        Problem::for_good(format!("{asked} are requested, but the source has {}", sized(bytes)))
     };
     Ok(match source {
         DataSource::Snapshot(name) => {

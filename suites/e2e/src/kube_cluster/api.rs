@@ -158,7 +158,7 @@ impl Server {
 pub fn lacks(kind: ApiKind) -> String {
     let facts = kind.facts();
     let api = if facts.group.is_empty() { "its core API" } else { facts.group };
-    format!("the cluster has no {}: {api} is not there in {}", facts.kind, facts.versions.join(", "))
+    format!("the cluster has no {}: {api} does not exist in {}", facts.kind, facts.versions.join(", "))
 }
 
 #[derive(Debug)]

@@ -62,7 +62,7 @@ pub(super) async fn run(command: &str, does: &str, node: Option<&str>) -> Done {
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).envs(node.map(|node| (NODE, node))).stdin(Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(COMMAND_LIMIT, shell.output()).await;
-    let ended = ended.map_err(|_| broken(format!("is not done after {} s", COMMAND_LIMIT.as_secs())))?;
+    let ended = ended.map_err(|_| broken(format!("has not ended after {} s", COMMAND_LIMIT.as_secs())))?;
     let output = ended.map_err(|error| broken(format!("cannot be run: {error}")))?;
     if output.status.success() {
         return Ok(());

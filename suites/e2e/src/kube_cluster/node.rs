@@ -138,7 +138,7 @@ impl KubeCluster {
         match was_in_time {
             true => Ok(()),
             false => Err(Stop::broken(format!(
-                "kubelet on node {node} was started again after {} s, before the test had done what is to be done without it",
+                "kubelet on node {node} was started again after {} s, before the test had finished its steps without kubelet",
                 DOWN.as_secs()
             ))),
         }

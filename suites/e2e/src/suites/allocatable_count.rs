@@ -58,7 +58,7 @@ test! {
     async |scene| {
         let class = class(scene).await?;
         let node = first_node(scene).await?;
-        let limit = limit_read_again(scene).await?.ok_or_else(|| Stop::skip("the node has no limit of volumes"))?;
+        let limit = limit_read_again(scene).await?.ok_or_else(|| Stop::skip("the node has no volume limit"))?;
         let more = [scene.volume_of(&class).await?];
         // Its claim is bound first, and the volume is reachable from the node.
         run_and_release(scene, &node, &more, async || Ok(())).await?;

@@ -471,7 +471,7 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::GroupsOverTime,
         "restores a member of a group snapshot as its volume is by then",
         "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
-        "holds what was written after the call had returned",
+        "holds data written after the call had returned",
     ),
     in_use(
         Defect::GroupsOneByOne,
@@ -526,7 +526,7 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::ClonesMissUse,
         "clones a volume in use without what its pod wrote last",
         "multivolume/dynamic-pv-ext4:should-concurrently-access-the-volume-and-its-clone-from-pods-on-the-same-node-linuxonly",
-        "lacks what was durable",
+        "lacks data that were durable",
     ),
     in_use(
         Defect::UnstagingFreezesOthers,

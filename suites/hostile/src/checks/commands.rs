@@ -94,7 +94,7 @@ check! {
         runs: CrashProne,
     }
     async |cx| {
-        let unseen = || Stop::skip("needs to see which commands the driver calls: --driver-command starts it so");
+        let unseen = || Stop::skip("needs to see which commands the driver calls, for which --driver-command has to start it");
         let failed = |error| Stop::broken(format!("failed to watch the commands of the driver: {error}"));
         let driver = cx.target().driver().ok_or_else(unseen)?;
         let watch = driver.watch_commands().await.ok_or_else(unseen)?.map_err(failed)?;
@@ -104,7 +104,7 @@ check! {
             seen += calls.len();
             let Some(call) = calls.iter().find(|call| has_option(call)) else { return Ok(()) };
             Err(Violation::new(format!("{} becomes an option of {}", shot.described(), call.name))
-                .expected("an argument that is none, such as one behind --")
+                .expected("an argument that is no option, such as one after --")
                 .actual(format!("{} {:?}", call.name, call.arguments))
                 .into())
         })

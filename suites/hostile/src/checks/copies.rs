@@ -66,7 +66,7 @@ async fn copied(cx: &Cx, canary: &Canary, first: &Published) -> CheckResult {
     ensure!(
         changed.is_none(),
         "copying a volume changes files of the driver's host";
-        expected: "what links in a volume point to is left alone",
+        expected: "the targets of links in a volume are unchanged",
         actual: changed.unwrap_or_default(),
     );
     Ok(())

@@ -43,7 +43,7 @@ pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<St
     let repeated = cx.create_volume(request.clone()).await.any_answer()?;
     if repeated.is_ok_and(|repeated| repeated.volume_id != volume.volume_id) {
         return Err(Stop::skip(
-            "a repeated CreateVolume makes another volume, so that it does not show whether the first one exists",
+            "a repeated CreateVolume creates another volume, so it does not show whether the first one exists",
         ));
     }
     let others = others(&volume.volume_id);
@@ -61,7 +61,7 @@ pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<St
         ensure!(
             there,
             "DeleteVolume of {volume_id:?} deletes {:?}", volume.volume_id;
-            expected: "the volume is there, since it was not named",
+            expected: "the volume still exists, since it was not named",
             actual: format!("the call was answered with {}", answer_text(answer.err().as_ref())),
         );
     }
@@ -99,7 +99,7 @@ pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<
     let repeated = cx.create_snapshot(request.clone()).await.any_answer()?;
     if repeated.is_ok_and(|repeated| repeated.snapshot_id != snapshot.snapshot_id) {
         return Err(Stop::skip(
-            "a repeated CreateSnapshot makes another snapshot, so that it does not show whether the first one exists",
+            "a repeated CreateSnapshot creates another snapshot, so it does not show whether the first one exists",
         ));
     }
     let others = others(&snapshot.snapshot_id);
@@ -121,7 +121,7 @@ pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<
         ensure!(
             is_there,
             "DeleteSnapshot of {snapshot_id:?} deletes {:?}", snapshot.snapshot_id;
-            expected: "the snapshot is there, since it was not named",
+            expected: "the snapshot still exists, since it was not named",
             actual: format!("the call was answered with {}", answer_text(answer.err().as_ref())),
         );
     }
@@ -157,14 +157,14 @@ check! {
         let request = cx.create_volume_request();
         let first = cx.create_volume(request.clone()).setup("a volume").await?;
         if first.volume_id == request.name {
-            return Err(Stop::skip("the driver takes names for ids, so that this is the same volume"));
+            return Err(Stop::skip("the driver uses names as ids, so this is the same volume"));
         }
         let scope = cx.scope();
         let named = v1::CreateVolumeRequest { name: first.volume_id.clone(), ..scope.create_volume_request() };
         let Ok(second) = scope.create_volume(named).await.any_answer()? else { return Ok(()) };
         ensure!(
             second.volume_id != first.volume_id,
-            "CreateVolume with the id of a volume as its name gives that volume away";
+            "CreateVolume with the id of a volume as its name returns that volume";
             expected: "another volume, or a rejection",
             actual: format!("volume_id {:?}, which is that of the volume named {:?}", second.volume_id, request.name),
         );
@@ -175,7 +175,7 @@ check! {
             is_known(cx, &first.volume_id).await?,
             "deleting a volume that is named like the id of another one deletes the other one";
             expected: "two volumes that have nothing to do with each other",
-            actual: format!("{:?} does not exist any more", first.volume_id),
+            actual: format!("{:?} no longer exists", first.volume_id),
         );
         Ok(())
     }

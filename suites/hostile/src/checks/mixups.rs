@@ -27,7 +27,7 @@ check! {
     }
     async |cx| {
         if !cx.shares_files_with_driver().await || cx.config().paths.any() {
-            return Err(Stop::skip("needs to see the driver's files: run it on the driver's host"));
+            return Err(Stop::skip("needs to see the driver's files: run csi-sanity on the driver's host"));
         }
         let at_once = cx.scope();
         let mut attached = Vec::new();

@@ -91,7 +91,7 @@ fn changes(attached: &Attached) -> Vec<Change> {
                 ..Change::default()
             });
         }
-        let description = format!("volume_id with {suffix:?} behind it");
+        let description = format!("volume_id followed by {suffix:?}");
         all.push(Change { description, id_suffix: suffix, ..Change::default() });
         let description = format!("fs_type = {suffix:?}");
         all.push(Change { description, fs_type: suffix, ..Change::default() });

@@ -49,7 +49,7 @@ check! {
                 !again,
                 "the pages of the list of volumes repeat";
                 expected: "an empty next_token on the last page",
-                actual: format!("next_token {:?} of page {} was there before", request.starting_token, page - 1),
+                actual: format!("next_token {:?} of page {} was already returned before", request.starting_token, page - 1),
             );
             let answer = cx.call(request.clone()).await.any_answer()?;
             request.starting_token = match answer {
@@ -58,7 +58,7 @@ check! {
                 Err(refused) if refused.code == Code::Aborted => return Ok(()),
                 Err(refused) => {
                     if !next_page_is_had(cx).await? {
-                        return Err(Stop::broken(format!("ListVolumes gives no next page: {refused}")));
+                        return Err(Stop::broken(format!("ListVolumes returns no next page: {refused}")));
                     }
                     return Err(Violation::new(format!(
                         "page {page} is rejected after {GIVEN_UP} other listings were begun"

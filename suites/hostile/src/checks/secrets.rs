@@ -148,7 +148,7 @@ fn not_in_reply(shot: &Mutation, answer: &Answer<Json>) -> CheckResult {
     };
     ensure!(
         !shows_mark(text.as_bytes()),
-        "{} is answered with what was marked as secret", shot.described();
+        "the answer to {} contains a value marked as secret", shot.described();
         expected: "secrets neither in responses nor in errors",
         actual: format!("the mark is in {place}"),
     );
@@ -169,7 +169,7 @@ impl Log<'_> {
         };
         let from = std::fs::metadata(path).map_err(|error| unread(path, &error))?;
         if !from.is_file() {
-            return Err(Stop::skip(format!("{} is no file that can be read", path.display())));
+            return Err(Stop::skip(format!("{} is not a readable file", path.display())));
         }
         Ok(Log { path, from: from.len() })
     }
@@ -180,7 +180,7 @@ impl Log<'_> {
         let marked = lines.filter(|line| shows_mark(line)).count();
         ensure!(
             marked == 0,
-            "the driver prints what was marked as secret";
+            "the driver prints a value marked as secret";
             expected: "a log without secrets",
             actual: format!("{marked} lines of {} have the mark {MARK}", self.path.display()),
         );

@@ -45,7 +45,7 @@ fn files_stayed(canary: &Canary, call: &str) -> CheckResult {
     let Some(changed) = canary.changed() else { return Ok(()) };
     canary.sweep();
     Err(Violation::new(format!("{call}, where nothing is published or staged, changes files of others"))
-        .expected("files that the driver has not made stay")
+        .expected("files that the driver did not create remain")
         .actual(changed)
         .into())
 }
@@ -106,7 +106,7 @@ check! {
     }
     async |cx| {
         if !cx.shares_files_with_driver().await || cx.config().paths.any() {
-            return Err(Stop::skip("needs to see the driver's files: run it on the driver's host"));
+            return Err(Stop::skip("needs to see the driver's files: run csi-sanity on the driver's host"));
         }
         let staged = cx.staged(cx.attached(cx.node_volume().await?).await?).await?;
         let above = PathBuf::from(cx.staging_path().await?);
@@ -125,11 +125,11 @@ check! {
             let _ = std::fs::remove_dir(&target).or_else(|_| std::fs::remove_file(&target));
         }
         if left != PathKind::NotFound && !is_mounted && leaves_target(cx, staged.clone()).await? {
-            return Err(Stop::skip("nothing is mounted there, and the driver leaves the target path without a link, too"));
+            return Err(Stop::skip("nothing is mounted there, and the driver also leaves a target path without a link"));
         }
         ensure!(
             left == PathKind::NotFound,
-            "NodeUnpublishVolume of a path that leads through a link leaves the volume there";
+            "NodeUnpublishVolume leaves the volume at a path that leads through a link";
             expected: "nothing at the path",
             actual: format!("{left}; the call was answered with {answer}"),
         );

@@ -222,7 +222,7 @@ impl<'a> Campaign<'a> {
         let died = !self.cx.target().is_alive().await && self.process_has_ended();
         let printed = self.cx.target().last_lines();
         if !self.revive().await {
-            let why = "no answer any more, and the driver was not started again";
+            let why = "no answer any longer, and the driver was not restarted";
             self.suspect(inputs, why, &printed);
             return Ok(false);
         }
@@ -234,7 +234,7 @@ impl<'a> Campaign<'a> {
             }
         }
         if died && !is_explained {
-            self.suspect(inputs, "the driver's process ended, and none of them ends it alone", &printed);
+            self.suspect(inputs, "the driver's process ended, and no single request ends it alone", &printed);
         }
         Ok(self.revive().await)
     }
@@ -269,7 +269,11 @@ impl<'a> Campaign<'a> {
         self.cx.expect_no_answer();
         self.revive().await;
         let _ = stage.tear_down().await;
-        Ok(Finding::among(&unanswered, "no answer any more; sent alone, each of them was answered", &printed))
+        Ok(Finding::among(
+            &unanswered,
+            "no answer any longer; sent alone, each request was answered",
+            &printed,
+        ))
     }
 
     /// Waits until the driver runs again, if it can be restarted.
@@ -340,7 +344,7 @@ impl<'a> Campaign<'a> {
                 Some(_) => first.to_vec(),
                 None if self.several(second).await?.is_some() => second.to_vec(),
                 None => {
-                    self.cx.note("something changed during a round, and could not be seen again");
+                    self.cx.note("something changed during a round, and could not be reproduced");
                     return Ok(());
                 }
             };

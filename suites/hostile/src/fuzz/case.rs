@@ -201,7 +201,7 @@ impl Suspect {
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("{} {}", self.rpc, short(&self.request).to_string())];
         lines.extend(self.wire.iter().map(|wire| match wire {
-            Wire::Append(bytes) => format!("… with the bytes {} behind it", hex(bytes)),
+            Wire::Append(bytes) => format!("… followed by the bytes {}", hex(bytes)),
             Wire::Cut(missing) => format!("… without its last {missing} bytes"),
             Wire::Twice => "… twice in one message".to_owned(),
         }));

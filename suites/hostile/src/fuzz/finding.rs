@@ -60,7 +60,7 @@ impl Symptom {
         if shows_secret(answer) {
             return Some(Symptom {
                 rule: &req::GEN_SECRET_001,
-                message: format!("{rpc} gives back a secret"),
+                message: format!("{rpc} returns a secret"),
                 expected: "secrets neither in responses nor in errors",
                 actual: "the value of a secret in the answer".to_owned(),
                 cause: format!("{rpc} secret"),
@@ -82,7 +82,7 @@ impl Symptom {
     pub(crate) fn broken(rpc: Rpc, died: bool, why: &str, printed: &[String]) -> Symptom {
         let message = match died {
             true => format!("the driver crashes on {rpc}"),
-            false => format!("the driver lives on, but {rpc} ends without a gRPC status"),
+            false => format!("the driver keeps running, but {rpc} ends without a gRPC status"),
         };
         let last = printed.first().map(|line| format!("; it printed: {line}")).unwrap_or_default();
         Symptom {
@@ -134,14 +134,14 @@ impl Symptom {
             ),
             Trouble::Command(changed) => (
                 &HOSTILE_COMMAND_001,
-                format!("{rpc} runs a command that a text of the request holds"),
+                format!("{rpc} runs a command contained in a text of the request"),
                 "a text that is taken literally, and not passed to a shell",
                 changed,
             ),
             Trouble::Gone(what) => (
                 &HOSTILE_EFFECT_001,
-                format!("{rpc} about something else removes a volume"),
-                "things that no request names stay",
+                format!("{rpc} for another object removes a volume"),
+                "objects that no request names remain",
                 what,
             ),
             Trouble::Left(difference) => (

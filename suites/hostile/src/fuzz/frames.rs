@@ -222,7 +222,7 @@ pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
         let _ = cx.target().bring_back().await;
         return Err(Violation::new(format!("the driver crashes on {}", abuse.title))
             .of(&req::GEN_ERR_001)
-            .expected("a driver that goes on serving others")
+            .expected("a driver that keeps serving others")
             .actual("no answer to GetPluginInfo on another connection")
             .printed(printed)
             .into());

@@ -222,7 +222,7 @@ impl Stage {
         let reply = self.cx.call(request).await;
         Ok(match reply.answer() {
             Answer::Refused(refused) if refused.code == Code::NotFound => Some(Trouble::Gone(format!(
-                "volume {:?}, of which no request spoke: {refused}",
+                "volume {:?}, which no request named: {refused}",
                 self.witness.id
             ))),
             _ => None,

@@ -91,10 +91,10 @@ check! {
         beside(DETACHED, [&user], detach_by_force(cx, &mut source)).await?;
         ensure!(
             !was_listed || is_listed_as_attached(&user).await?,
-            "a volume is not listed as attached to its node any more after it was detached from another one";
+            "a volume is no longer listed as attached to its node after it was detached from another one";
             of: &NODES_007,
             expected: format!("{:?} in published_node_ids", user.volume().node_id),
-            actual: "not there until the time to settle (settle-ms) had passed"
+            actual: "still missing after the time to settle (settle-ms)"
         );
         // If each node has the disk for itself, an unmount writes to it, and CSI does not require that the driver fences the node.
         if is_one_device(&source, user.volume(), cx.access()) {

@@ -57,7 +57,7 @@ check! {
             return Err(Stop::skip("the processes that serve its mounts may have ended with the driver"));
         }
         if !cx.shares_files_with_driver().await {
-            return Err(Stop::skip("these tests cannot take away what is mounted on the node of the driver"));
+            return Err(Stop::skip("these tests cannot unmount what is mounted on the driver's node"));
         }
         let [stays, goes] = users;
         let (mut stays, written) = stays.fall_silent(BEFORE).await?;
@@ -92,7 +92,7 @@ fn take_away(
     let mounted = paths.iter().flat_map(|path| mounts::at(Path::new(path)));
     let devices: BTreeSet<String> = mounted.filter_map(|mount| loop_device(&mount)).collect();
     let unmounted = cx.unmount_below(paths.iter().copied())?;
-    cx.happened(format!("{unmounted} mounts of the two volumes are taken away, as by a reboot"));
+    cx.happened(format!("{unmounted} mounts of the two volumes are removed, as by a reboot"));
     // Loop devices and records of others stay: what is the driver's is known by its directory.
     let Some(directory) = directory else {
         cx.note("lost data only warns: it is unknown where the driver keeps its files, so a reboot may take away more than this check did; --state-dir names the directory");
@@ -107,7 +107,7 @@ fn take_away(
     }
     let deleted = volumes.each_ref().map(|volume| delete_records_in_memory(&volume.volume.id));
     let deleted_count: usize = deleted.into_iter().flatten().sum();
-    cx.happened(format!("{detached} loop devices and {deleted_count} files in memory that name the volumes are taken away as well"));
+    cx.happened(format!("{detached} loop devices and {deleted_count} files in memory that name the volumes are removed as well"));
     Ok(deleted.iter().all(Option::is_some))
 }
 

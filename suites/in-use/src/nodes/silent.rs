@@ -192,7 +192,7 @@ check! {
             // Other checks judge whether the driver may attach the volume to both nodes, which depends on its mode.
             attach.send(&attacher).once().await.any_answer()?.ok();
         }
-        let situation = "for a node that has asked for the volume since before it was detached from a silent one";
+        let situation = "for a node that requested the volume before it was detached from a silent one";
         // The detach may take as long as the attacher is patient, so that only its next answer is judged.
         let (detached, _) =
             join(detach_by_force(cx, &mut volume), until_done(&attacher, ATTACH, &attach, &NODES_002, situation)).await;

@@ -67,17 +67,17 @@ pub(super) async fn detach_by_force(cx: &Cx, volume: &mut TrackedVolume) -> Chec
             "the driver does not detach a volume that a silent node still has, as the specification lets it: {refused}"
         ))),
         Insisted::NotDone(answer) => Err(Violation::new(
-            "ControllerUnpublishVolume is put off without end while a node does not answer",
+            "ControllerUnpublishVolume is postponed indefinitely while a node does not answer",
         )
         .of(&NODES_002)
-        .expected("OK, or a code that does not promise that the call is done when it is made again")
+        .expected("OK, or a code that does not promise that a repeated call succeeds")
         .actual(answer)
         .into()),
     }
 }
 
 /// Attaches a volume to another node after it was detached from the first one, as external-attacher does until the answer is OK. The situation
-/// reads after "is not done".
+/// reads after "does not succeed".
 ///
 /// # Errors
 /// A violation if that does not come.
@@ -142,7 +142,7 @@ pub(super) async fn used_on(cx: &Cx, mut volume: TrackedVolume, refused: &str) -
     Ok(volume)
 }
 
-/// Unpublishes and unstages a volume, as kubelet does until the answer is OK. The situation reads after "is not done".
+/// Unpublishes and unstages a volume, as kubelet does until the answer is OK. The situation reads after "does not succeed".
 ///
 /// # Errors
 /// A violation of the rule if that does not come.
@@ -170,7 +170,7 @@ pub(super) fn is_still_published(user: &InUse) -> CheckResult {
     let path = &user.volume().target_path;
     ensure!(
         user.cx().sees_published(path),
-        "a volume is not published any more on the node that has it, after another node was detached or has given it back";
+        "a volume is no longer published on its node after another node was detached or has unpublished it";
         of: &NODES_007,
         expected: "the volume at its target path",
         actual: format!("nothing is mounted at {path}")

@@ -118,8 +118,7 @@ fn ran(check: &'static Check, is_a_process: bool) -> Result<Option<Run>, Failed>
 fn a_thaw_is_noted(check: &'static Check) -> Result<(), Failed> {
     let Some(ran) = ran(check, false)? else { return Ok(()) };
     let notes: Vec<&String> = ran.reports.iter().flat_map(|report| &report.notes).collect();
-    let thawed =
-        notes.iter().filter(|note| note.contains("was frozen when its volume was given back")).count();
+    let thawed = notes.iter().filter(|note| note.contains("was frozen when its volume was released")).count();
     let left: Vec<String> = ran.accusations();
     match (thawed, left.as_slice(), ran.summary.left_behind.as_slice()) {
         (1, [], []) => Ok(()),

@@ -491,7 +491,7 @@ impl Load {
             && found != Found::Write(expected.clone())
         {
             self.judge.blame(
-                Violation::new("a volume has other contents than those that were written to it")
+                Violation::new("a volume does not hold the data that were written to it")
                     .of(&LOAD_001)
                     .expected(&expected)
                     .actual(format!("{}: {found:?}", held.volume.volume.id))

@@ -43,7 +43,7 @@ impl Load {
         let Workload { volumes, published, .. } = self.workload;
         let room = self.fleet.room(published);
         if room < published {
-            self.cx.note(format!("the node takes {room} volumes by max_volumes_per_node, so that {room} are published instead of {published}"));
+            self.cx.note(format!("max_volumes_per_node allows {room} volumes on the node, so {room} are published instead of {published}"));
         }
         let lists = self.cx.target().capabilities().has(Capability::ListVolumes);
         let (mut lists_timed, mut timed) = (Vec::new(), BTreeMap::<&str, Vec<(usize, f64)>>::new());

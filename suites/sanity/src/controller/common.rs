@@ -44,7 +44,7 @@ pub(super) fn unsupported_size() -> Refusal {
 
 /// Returns the permitted error for a size that may exceed the free space.
 pub(super) fn too_large() -> Refusal {
-    unsupported_size().or(Code::ResourceExhausted, "the storage may be what does not suffice")
+    unsupported_size().or(Code::ResourceExhausted, "the storage may be too small")
 }
 
 /// Repeats a request about a deleted object until the answer is NOT_FOUND, because deletion may continue in the
@@ -91,9 +91,9 @@ pub(super) async fn publishable(cx: &Cx) -> CheckResult<(NodeVolume, String)> {
 fn as_said<T>(said: &str, reply: Reply<T>) -> CheckResult<T> {
     match reply.code()? {
         Code::Ok | Code::InvalidArgument | Code::FailedPrecondition | Code::Unimplemented => {
-            reply.must(&format!("take a volume with a capability that {said}"))
+            reply.must(&format!("accept a volume with a capability that {said}"))
         }
-        _ => reply.or_skip(&format!("whether a volume has a capability that {said} does not show")),
+        _ => reply.or_skip(&format!("it is not known whether a volume has a capability that {said}")),
     }
 }
 
@@ -184,8 +184,8 @@ pub(super) async fn list_refusal(cx: &Cx, named: &Named) -> CheckResult<Option<R
 /// Returns a remark about a list that shows a change after the call that made it. The specification permits that.
 pub(super) fn list_lags(what: &str) -> Violation {
     Violation::new(what)
-        .expected("each list as it is once the call was answered, as callers expect it")
-        .actual("the list was right only when it was read again")
+        .expected("each list up to date once the call is answered, as callers expect")
+        .actual("the list was correct only when it was read again")
 }
 
 /// Requires that the list still succeeds now that it has an object of this name.
@@ -195,7 +195,7 @@ pub(super) async fn still_listed(cx: &Cx, named: &Named, name: &str) -> CheckRes
         Named::Volumes => ("ListVolumes", "volume", &req::CTRL_LISTVOL_002),
         Named::Snapshots => ("ListSnapshots", "snapshot", &req::CTRL_LISTSNAP_002),
     };
-    Err(Violation::new(format!("{rpc} fails since there is a {thing} named {name:?}"))
+    Err(Violation::new(format!("{rpc} fails because a {thing} named {name:?} exists"))
         .of(rule)
         .expected("OK, as before")
         .actual(refused)
@@ -222,7 +222,7 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
         snapshot.creation_time.is_some(),
         "the snapshot has no creation_time";
         of: &req::MSG_SNAPSHOT_007,
-        expected: "the moment at which it was cut",
+        expected: "the time at which the snapshot was taken",
         actual: "no creation_time"
     );
     ensure!(

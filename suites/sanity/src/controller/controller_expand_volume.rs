@@ -140,7 +140,7 @@ check! {
         let volume = expandable(cx).await?;
         let wanted = cx.expand_size_bytes();
         let reply = cx.call(expand_request(cx, &volume.id)).await;
-        let capacity = reply.must("make a volume larger")?.capacity_bytes;
+        let capacity = reply.must("expand a volume")?.capacity_bytes;
         ensure!(
             capacity >= wanted,
             "the volume is smaller than what it was expanded to";
@@ -182,7 +182,7 @@ check! {
             );
         }
         if !is_any_done {
-            return Err(Stop::skip("the driver has neither that exact size nor one just above it"));
+            return Err(Stop::skip("the driver supports neither that exact size nor one just above it"));
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ check! {
         let again = cx.call(request).await.must("answer a repeated expansion with OK")?;
         ensure!(
             first.capacity_bytes == again.capacity_bytes,
-            "the same expansion has two outcomes";
+            "a repeated expansion returns another size";
             expected: format!("capacity_bytes {}", sized(first.capacity_bytes).of_field()),
             actual: format!("capacity_bytes {}", sized(again.capacity_bytes).of_field())
         );
@@ -225,11 +225,11 @@ check! {
         let volume = expandable(cx).await?;
         let large = cx.call(expand_request(cx, &volume.id)).setup("an expanded volume").await?;
         let smaller = expand_to(cx, &volume.id, range(large.capacity_bytes / 2 + 1, 0));
-        let now = cx.call(smaller).await.must("answer OK where the volume is large enough")?;
+        let now = cx.call(smaller).await.must("return OK for a volume that is large enough")?;
         // A driver that keeps no sizes can only repeat what is asked for.
         ensure!(
             now.capacity_bytes >= large.capacity_bytes || volume.size_bytes == 0,
-            "the volume is said to be smaller than before";
+            "the volume is reported as smaller than before";
             of: &req::CTRL_EXPAND_011,
             expected: format!("capacity_bytes of at least {}", sized(large.capacity_bytes).of_field()),
             actual: format!("capacity_bytes {}", sized(now.capacity_bytes).of_field())
@@ -347,7 +347,7 @@ check! {
         if let Some(response) = reply.may_be_refused("to 4 EiB", too_large())? {
             ensure!(
                 response.capacity_bytes >= HUGE_BYTES,
-                "the expansion was neither rejected nor done";
+                "the expansion was neither rejected nor carried out";
                 expected: format!("OUT_OF_RANGE, or capacity_bytes of at least {}", sized(HUGE_BYTES).of_field()),
                 actual: format!("OK with capacity_bytes {}", sized(response.capacity_bytes).of_field())
             );

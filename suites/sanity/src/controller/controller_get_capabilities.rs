@@ -5,7 +5,7 @@ use v1::controller_service_capability::{Type, rpc};
 
 async fn capabilities(cx: &Cx) -> CheckResult<Vec<v1::ControllerServiceCapability>> {
     let reply = cx.call(v1::ControllerGetCapabilitiesRequest {}).await;
-    Ok(reply.must("say what the Controller service can do")?.capabilities)
+    Ok(reply.must("return the capabilities of the Controller service")?.capabilities)
 }
 
 fn offers(capabilities: &[v1::ControllerServiceCapability], wanted: rpc::Type) -> bool {

@@ -12,7 +12,7 @@ fn ask<'a>(cx: &'a Cx, node_id: &str) -> PendingCall<'a, v1::ControllerGetNodeIn
 
 async fn info(cx: &Cx) -> CheckResult<v1::ControllerGetNodeInfoResponse> {
     let node_id = cx.node_id().await?;
-    ask(cx, &node_id).setup("what the controller knows of the node").await
+    ask(cx, &node_id).setup("the controller's information about the node").await
 }
 
 check! {
@@ -27,7 +27,7 @@ check! {
     }
     async |cx| {
         let node_id = cx.node_id().await?;
-        ask(cx, &node_id).await.must("return what the controller knows of the node")?;
+        ask(cx, &node_id).await.must("return information about the node")?;
         Ok(())
     }
 }
@@ -72,7 +72,7 @@ check! {
         };
         ensure!(
             expected == actual,
-            "the controller has other topology keys for the node than the node itself";
+            "the controller and the node report different topology keys for the node";
             expected: format!("{expected:?}"),
             actual: format!("{actual:?}")
         );
@@ -115,11 +115,11 @@ check! {
         let (volume, node_id) = publishable(cx).await?;
         let request = cx.controller_publish_request(&volume, &node_id);
         cx.controller_publish(request).setup("a published volume").await?;
-        cx.controller_unpublish(&volume.id, &node_id).setup("the end of its publication").await?;
+        cx.controller_unpublish(&volume.id, &node_id).setup("an unpublished volume").await?;
         let listed = info(cx).await?.published_volume_ids;
         ensure!(
             !listed.contains(&volume.id),
-            "published_volume_ids names a volume that is not published any more";
+            "published_volume_ids names a volume that is no longer published";
             expected: format!("a list without {:?}", volume.id),
             actual: format!("{listed:?}")
         );

@@ -45,7 +45,7 @@ check! {
         let found = response.volume.map(|volume| volume.volume_id);
         ensure!(
             found.as_ref() == Some(&asked.id),
-            "the answer is not about the volume that was asked for";
+            "the answer is not about the requested volume";
             of: &req::CTRL_GETVOL_011,
             expected: format!("volume_id {:?}", asked.id),
             actual: found.map_or("no volume".to_owned(), |id| format!("volume_id {id:?}"))
@@ -65,7 +65,7 @@ check! {
     }
     async |cx| {
         let volume = cx.node_volume().await?;
-        let response = cx.call(request(&volume.id)).setup("the volume as it is").await?;
+        let response = cx.call(request(&volume.id)).setup("the current state of the volume").await?;
         ensure!(
             response.status.is_some(),
             "the answer has no status";
@@ -87,7 +87,7 @@ check! {
     }
     async |cx| {
         let volume = cx.node_volume().await?;
-        let status = cx.call(request(&volume.id)).setup("the volume as it is").await?.status;
+        let status = cx.call(request(&volume.id)).setup("the current state of the volume").await?.status;
         let rule = if status.is_some() { &req::CTRL_GETVOL_003 } else { &req::CTRL_GETVOL_010 };
         let condition = status.and_then(|status| status.volume_condition);
         ensure!(
@@ -112,12 +112,12 @@ check! {
     }
     async |cx| {
         let made = cx.new_volume().await?;
-        let response = cx.call(request(&made.volume_id)).setup("the volume as it is").await?;
+        let response = cx.call(request(&made.volume_id)).setup("the current state of the volume").await?;
         let context = response.volume.unwrap_or_default().volume_context;
         if context == made.volume_context {
             return Ok(());
         }
-        let differs = Violation::new("volume_context is not the one that CreateVolume gave")
+        let differs = Violation::new("volume_context is not the one that CreateVolume returned")
             .expected(format!("{:?}", made.volume_context))
             .actual(format!("{context:?}"));
         // It is arguable whether the optional map may be left out here.
@@ -142,12 +142,12 @@ check! {
         let (volume, node_id) = publishable(cx).await?;
         let publish = cx.controller_publish_request(&volume, &node_id);
         cx.controller_publish(publish).setup("a published volume").await?;
-        let status = cx.call(request(&volume.id)).setup("the volume as it is").await?.status;
+        let status = cx.call(request(&volume.id)).setup("the current state of the volume").await?.status;
         let nodes = status.unwrap_or_default().published_node_ids;
         ensure!(
             nodes.contains(&node_id),
             "published_node_ids lacks the node that the volume is published to";
-            expected: format!("{node_id:?} among them"),
+            expected: format!("{node_id:?} in published_node_ids"),
             actual: format!("{nodes:?}")
         );
         Ok(())
@@ -166,7 +166,7 @@ check! {
     async |cx| {
         let made = super::controller_expand_volume::expandable(cx).await?;
         let grown = cx.call(expand_request(cx, &made.id)).setup("an expanded volume").await?;
-        let response = cx.call(request(&made.id)).setup("the volume as it is").await?;
+        let response = cx.call(request(&made.id)).setup("the current state of the volume").await?;
         let size = response.volume.unwrap_or_default().capacity_bytes;
         ensure!(
             size == 0 || size == grown.capacity_bytes,

@@ -78,7 +78,7 @@ check! {
         let volume = cx.new_volume().await?;
         let response = get(cx, &volume.volume_id).setup("the health of a volume").await?;
         let problems = problems(&response.volume_health.unwrap_or_default().health_statuses);
-        is_well(cx, &problems, &req::CTRL_GETHEALTH_005, "a volume that was made just now")
+        is_well(cx, &problems, &req::CTRL_GETHEALTH_005, "a newly created volume")
     }
 }
 
@@ -95,7 +95,7 @@ check! {
         let published = published(cx).await?;
         let response = get(cx, &published.staged.attached.volume.id).setup("the health of a volume").await?;
         let problems = problems(&response.volume_health.unwrap_or_default().health_statuses);
-        is_well(cx, &problems, &req::CTRL_GETHEALTH_014, "a volume that was published just now")
+        is_well(cx, &problems, &req::CTRL_GETHEALTH_014, "a newly published volume")
     }
 }
 
@@ -126,7 +126,7 @@ check! {
             Some(Some(refused)) if refused.code == Code::NotFound => Ok(()),
             ended => Err(Violation::new("ControllerGetVolumeHealth of a deleted volume is not NOT_FOUND")
                 .expected("NOT_FOUND")
-                .actual(ended.flatten().map_or_else(|| "OK, and nothing wrong".to_owned(), |refused| refused.to_string()))
+                .actual(ended.flatten().map_or_else(|| "OK, and no problem reported".to_owned(), |refused| refused.to_string()))
                 .into()),
         }
     }

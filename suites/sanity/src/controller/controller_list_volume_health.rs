@@ -40,7 +40,7 @@ check! {
         if !problems_of(cx, &id).await?.is_empty() {
             return Err(Stop::skip("the new volume is reported as unhealthy, which another check judges"));
         }
-        let listed = Violation::new("a volume that nothing is wrong with is listed")
+        let listed = Violation::new("a healthy volume is listed")
             .expected(format!("a list without {id:?}"))
             .actual(format!("{entries:?}"));
         if entries.iter().all(|problems| problems.is_empty()) {
@@ -70,7 +70,7 @@ check! {
             gone.await?.is_some(),
             "a deleted volume is listed as unhealthy";
             expected: format!("a list without {id:?} once the deletion is complete"),
-            actual: "the volume in the list until the time to settle (settle-ms) had passed"
+            actual: "the volume still in the list after the time to settle (settle-ms)"
         );
         Ok(())
     }

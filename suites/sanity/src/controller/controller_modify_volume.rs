@@ -127,7 +127,7 @@ check! {
     async |cx| {
         let volume = cx.new_volume().await?;
         let reply = cx.call(request(cx, &volume.volume_id)).await;
-        reply.must("take the values that the volume was made with")?;
+        reply.must("accept the values that the volume was created with")?;
         Ok(())
     }
 }
@@ -176,7 +176,7 @@ check! {
             let never_modified = plain_volume(cx).await?;
             let whole = cx.call(request(cx, &never_modified.volume_id)).await;
             whole.or_skip("all configured parameters at once are rejected as well")?;
-            reply.must("take a modification of a volume that was modified before")?;
+            reply.must("accept another modification of a modified volume")?;
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ check! {
     async |cx| {
         let made = plain_volume(cx).await?;
         let get = || cx.call(v1::ControllerGetVolumeRequest { volume_id: made.volume_id.clone() });
-        let before = get().setup("the volume as it is").await?.volume;
+        let before = get().setup("the current state of the volume").await?.volume;
         let reply = cx.call(request_with_unknown_key(cx, &made.volume_id)).await;
         if reply.code()? != Code::InvalidArgument {
             return Err(Stop::skip("the driver does not reject unknown keys with INVALID_ARGUMENT"));
@@ -259,10 +259,10 @@ check! {
         let made = plain_volume(cx).await?;
         cx.call(request(cx, &made.volume_id)).setup("a modified volume").await?;
         let get = v1::ControllerGetVolumeRequest { volume_id: made.volume_id.clone() };
-        let now = cx.call(get).setup("the volume as it is").await?.volume.unwrap_or_default();
+        let now = cx.call(get).setup("the current state of the volume").await?.volume.unwrap_or_default();
         ensure!(
             now.volume_context.is_empty() || now.volume_context == made.volume_context,
-            "volume_context has changed with the modification";
+            "the modification has changed volume_context";
             expected: format!("{:?}", made.volume_context),
             actual: format!("{:?}", now.volume_context)
         );

@@ -133,10 +133,10 @@ check! {
         let first = publish(cx, &volume, &node_id).setup("a published volume").await?.publish_context;
         for _ in 1..REPEATS {
             let reply = publish(cx, &volume, &node_id).await;
-            let again = reply.must("answer a repeated call as the first one")?.publish_context;
+            let again = reply.must("answer a repeated call like the first one")?.publish_context;
             ensure!(
                 first == again,
-                "the repeated call has another publish_context";
+                "the repeated call returns another publish_context";
                 of: &req::CTRL_PUBLISH_018,
                 expected: format!("{first:?}"),
                 actual: format!("{again:?}")
@@ -165,7 +165,7 @@ check! {
         ensure!(
             known.await?.is_some(),
             "the controller does not know the node that NodeGetInfo names";
-            expected: format!("that a volume can be published to node {node_id:?}"),
+            expected: format!("a volume can be published to node {node_id:?}"),
             actual: "NOT_FOUND"
         );
         Ok(())
@@ -278,7 +278,7 @@ check! {
             // A controller that does not know may leave the decision to the node.
             cx.warn(
                 Violation::new("a volume can be published with a capability that CreateVolume rejects")
-                    .expected("an error that fits, such as INVALID_ARGUMENT")
+                    .expected("a suitable error, such as INVALID_ARGUMENT")
                     .actual("OK"),
             );
         }
@@ -304,7 +304,7 @@ check! {
         request.secrets = secrets;
         request.secrets.insert("csi-sanity-marker".to_owned(), marker.clone());
         let reply = cx.controller_publish(request).await;
-        let context = reply.or_skip("the driver takes no secrets but its own")?.publish_context;
+        let context = reply.or_skip("the driver accepts no secrets but its own")?.publish_context;
         let leaking = context.iter().find(|(_, value)| value.contains(&marker));
         ensure!(
             leaking.is_none(),
@@ -361,7 +361,7 @@ check! {
         let node = cx.call(v1::NodeGetInfoRequest::default()).setup("the limit of the node").await?;
         let limit = node.max_volumes_per_node;
         if limit <= 0 {
-            return Err(Stop::skip("the node has no limit of volumes"));
+            return Err(Stop::skip("the node has no volume limit"));
         }
         let (most, flag) = match cx.config().attach_limit {
             true => (i64::from(cx.config().attach_limit_max), "--attach-limit-max"),
@@ -381,14 +381,14 @@ check! {
             }
             ensure!(
                 !is_empty,
-                "a node is full before it has max_volumes_per_node volumes, although nobody else uses it";
+                "a node is full before it has max_volumes_per_node volumes, although nothing else uses it";
                 expected: format!("OK for {limit} volumes"),
                 actual: format!("RESOURCE_EXHAUSTED for volume {number}")
             );
             // Volumes of other users may use up the limit earlier, but a node that takes no volume at all shows no
             // limit.
             return match number {
-                1 => Err(Stop::broken("needs a node that has room for a volume, and this one is full")),
+                1 => Err(Stop::broken("needs a node with room for a volume, but this one is full")),
                 _ => Ok(()),
             };
         }

@@ -70,7 +70,7 @@ check! {
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
         let reply = cx.controller_unpublish(&volume.id, &node_id).await;
-        reply.must("answer with OK for a volume that is not on the node")?;
+        reply.must("return OK for a volume that is not attached to the node")?;
         Ok(())
     }
 }
@@ -159,7 +159,7 @@ check! {
         cx.controller_unpublish(&volume.id, &node_id).setup("a volume that was unpublished").await?;
         cx.delete_volume(&volume.id).setup("a volume that is deleted").await?;
         let reply = cx.controller_unpublish(&volume.id, &node_id).await;
-        reply.must("take a deleted volume as detached")?;
+        reply.must("treat a deleted volume as detached")?;
         Ok(())
     }
 }

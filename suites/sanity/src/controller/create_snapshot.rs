@@ -89,7 +89,7 @@ check! {
             snapshot != v1::Snapshot::default(),
             "the answer has no snapshot";
             of: &req::CTRL_CREATESNAP_021,
-            expected: "snapshot, with all that is mandatory in it",
+            expected: "snapshot, with all mandatory fields",
             actual: "no snapshot, or an empty one"
         );
         complete_snapshot(&snapshot, &volume.id)?;
@@ -115,7 +115,7 @@ check! {
         ensure!(
             first.snapshot_id != second.snapshot_id,
             "two snapshots with different names have the same snapshot_id";
-            expected: "an id for each",
+            expected: "a different id for each",
             actual: format!("{:?} twice", first.snapshot_id)
         );
         Ok(())
@@ -145,7 +145,7 @@ check! {
         let volume = cx.node_volume().await?;
         let request = cx.create_snapshot_request(&volume.id);
         let first = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
-        let again = cx.create_snapshot(request.clone()).await.must("answer a repeated call with its snapshot")?;
+        let again = cx.create_snapshot(request.clone()).await.must("return the existing snapshot")?;
         ensure!(
             again.snapshot_id == first.snapshot_id,
             "a name already in use returned a different snapshot";
@@ -154,7 +154,7 @@ check! {
         );
         same_snapshot(cx, &first, &again)?;
         if another_moment(cx, first.creation_time.as_ref(), again.creation_time.as_ref()).await {
-            let later = cx.create_snapshot(request).await.must("answer a later call with its snapshot")?;
+            let later = cx.create_snapshot(request).await.must("return the existing snapshot")?;
             same_snapshot(cx, &first, &later)?;
         }
         Ok(())
@@ -202,7 +202,7 @@ check! {
         let volume = cx.node_volume().await?;
         let name = cx.unique_name_of_length(NAME_BYTES);
         let request = v1::CreateSnapshotRequest { name, ..cx.create_snapshot_request(&volume.id) };
-        cx.create_snapshot(request).await.must("take the longest name that the protocol allows")?;
+        cx.create_snapshot(request).await.must("accept the longest name that the protocol allows")?;
         Ok(())
     }
 }
@@ -383,7 +383,7 @@ check! {
             Code::Unimplemented => &req::CTRL_CAPS_004,
             _ => &req::CTRL_CREATESNAP_010,
         };
-        let restored = restored.must("make a volume from a snapshot that is ready").map_err(|stop| stop.of(rule))?;
+        let restored = restored.must("create a volume from a snapshot that is ready").map_err(|stop| stop.of(rule))?;
         ensure!(
             restored.capacity_bytes == 0 || restored.capacity_bytes >= snapshot.size_bytes,
             "the volume is smaller than the snapshot that it was made from";
@@ -408,10 +408,10 @@ check! {
         let volume = cx.node_volume().await?;
         let request = cx.create_snapshot_request(&volume.id);
         ready_snapshot(cx, &request).await?;
-        let again = cx.create_snapshot(request).setup("the snapshot again").await?;
+        let again = cx.create_snapshot(request).setup("the same snapshot from a repeated call").await?;
         ensure!(
             again.ready_to_use,
-            "a snapshot that was ready is not ready any more";
+            "a snapshot that was ready is no longer ready";
             expected: "ready_to_use",
             actual: "ready_to_use false for the same name and source_volume_id"
         );

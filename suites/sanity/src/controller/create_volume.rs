@@ -20,7 +20,7 @@ async fn recognised(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<v
     let again = cx.create_volume(request.clone()).setup("a repeated request that is answered").await?;
     if again.volume_id != first.volume_id {
         return Err(Stop::broken(
-            "needs a name to be recognised, but a repeated request made another volume",
+            "needs the same volume for a repeated name, but CreateVolume created another one",
         ));
     }
     Ok(first)

@@ -51,7 +51,7 @@ check! {
             Code::InvalidArgument if snapshot.group_snapshot_id.is_empty() => &req::MSG_SNAPSHOT_011,
             _ => &req::CTRL_DELETESNAP_001,
         };
-        reply.must("delete a snapshot that nobody uses").map_err(|stop| stop.of(rule))?;
+        reply.must("delete an unused snapshot").map_err(|stop| stop.of(rule))?;
         Ok(())
     }
 }
@@ -119,7 +119,7 @@ check! {
         });
         ensure!(
             free.await?.is_some(),
-            "a deleted snapshot still holds its name";
+            "the name of a deleted snapshot cannot be reused";
             expected: "OK for a snapshot of another volume with that name",
             actual: "ALREADY_EXISTS"
         );
@@ -143,7 +143,7 @@ check! {
         let code = cx.call(validate_request(cx, &volume)).await.code()?;
         ensure!(
             code != Code::NotFound,
-            "the source volume is gone with its snapshot";
+            "the source volume was deleted together with its snapshot";
             expected: "a volume that exists",
             actual: "NOT_FOUND from ValidateVolumeCapabilities"
         );
@@ -201,7 +201,7 @@ check! {
             let code = cx.call(validate_request(cx, &restored)).await.code()?;
             ensure!(
                 code != Code::NotFound,
-                "a volume is gone with the snapshot that it was made from";
+                "a volume was deleted together with its source snapshot";
                 expected: "a volume that exists, or FAILED_PRECONDITION for the deletion",
                 actual: "NOT_FOUND from ValidateVolumeCapabilities"
             );

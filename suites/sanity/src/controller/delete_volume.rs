@@ -26,7 +26,7 @@ check! {
     }
     async |cx| {
         let volume = cx.new_volume().await?;
-        cx.delete_volume(&volume.volume_id).await.must("delete a volume that nobody uses")?;
+        cx.delete_volume(&volume.volume_id).await.must("delete an unused volume")?;
         Ok(())
     }
 }
@@ -129,7 +129,7 @@ check! {
             "a deleted volume is still found";
             of: &req::CTRL_VALIDATE_018,
             expected: "NOT_FOUND from ValidateVolumeCapabilities once the deletion is complete",
-            actual: "OK until the time to settle (settle-ms) had passed"
+            actual: "still OK after the time to settle (settle-ms)"
         );
         if !cx.target().capabilities().has(Capability::ListVolumes) {
             return Ok(());
@@ -142,7 +142,7 @@ check! {
             unlisted.await?.is_some(),
             "a deleted volume is still listed";
             expected: "a list without it once the deletion is complete",
-            actual: "the volume in ListVolumes until the time to settle (settle-ms) had passed"
+            actual: "the volume still in ListVolumes after the time to settle (settle-ms)"
         );
         Ok(())
     }
@@ -245,9 +245,9 @@ async fn still_listed(cx: &Cx, snapshot: &v1::Snapshot) -> CheckResult {
         cx.eventually(Settles::SnapshotListed, || async { Ok(is_listed(cx, snapshot).await?.then_some(())) });
     ensure!(
         found.await?.is_some(),
-        "a snapshot is not listed any more after its volume was deleted with OK";
+        "a snapshot is no longer listed after its volume was deleted with OK";
         expected: format!("snapshot {:?} in ListSnapshots", snapshot.snapshot_id),
-        actual: "not there until the time to settle (settle-ms) had passed"
+        actual: "still missing after the time to settle (settle-ms)"
     );
     Ok(())
 }

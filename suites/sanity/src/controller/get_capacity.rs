@@ -41,9 +41,11 @@ async fn warn_of_space(cx: &Cx, what: &str, request: v1::GetCapacityRequest) -> 
     if response.available_capacity > 0 {
         // Back ends report the space of pools, and pools change: a number alone proves nothing.
         cx.warn(
-            Violation::new(format!("there is capacity for volumes {what}, but CreateVolume rejects them"))
-                .expected("available_capacity 0, or INVALID_ARGUMENT")
-                .actual(format!("available_capacity {}", response.available_capacity)),
+            Violation::new(format!(
+                "GetCapacity reports capacity for volumes {what}, but CreateVolume rejects them"
+            ))
+            .expected("available_capacity 0, or INVALID_ARGUMENT")
+            .actual(format!("available_capacity {}", response.available_capacity)),
         );
     }
     Ok(())
@@ -65,13 +67,13 @@ check! {
     async |cx| {
         let reply = cx.call(v1::GetCapacityRequest::default()).await;
         let response = if cx.config().parameters.is_empty() {
-            reply.must("say how much space there is")?
+            reply.must("return the available capacity")?
         } else if let Ok(response) = reply.any_answer()? {
             response
         } else {
             // A driver without a default pool needs parameters, and the specification names no code for that.
-            cx.call(request(cx)).await.must("say how much space there is for the configured parameters")?;
-            return Err(Stop::skip("the driver demands parameters"));
+            cx.call(request(cx)).await.must("return the available capacity for the configured parameters")?;
+            return Err(Stop::skip("the driver requires parameters"));
         };
         ensure!(
             response.available_capacity >= 0,
@@ -95,7 +97,7 @@ check! {
         access: Each,
     }
     async |cx| {
-        let response = cx.call(request(cx)).await.must("say how much space there is for such volumes")?;
+        let response = cx.call(request(cx)).await.must("return the available capacity for such volumes")?;
         ensure!(
             response.available_capacity >= 0,
             "available_capacity is negative";
@@ -121,7 +123,7 @@ check! {
             return Err(Stop::skip("the node has no topology"));
         };
         let asked = v1::GetCapacityRequest { accessible_topology: Some(topology), ..request(cx) };
-        let response = cx.call(asked).await.must("say how much space can be reached from the node")?;
+        let response = cx.call(asked).await.must("return the capacity that is accessible from the node")?;
         ensure!(
             response.available_capacity >= 0,
             "available_capacity for the topology of the node is negative";
@@ -146,7 +148,7 @@ check! {
         ensure!(
             maximum.is_none_or(|bytes| bytes >= 0),
             "maximum_volume_size is negative";
-            expected: "unset, or 0 and more",
+            expected: "unset, or 0 or more",
             actual: bytes_text(maximum)
         );
         Ok(())
@@ -167,7 +169,7 @@ check! {
         ensure!(
             minimum_volume_size.is_none_or(|bytes| bytes >= 0),
             "minimum_volume_size is negative";
-            expected: "unset, or 0 and more",
+            expected: "unset, or 0 or more",
             actual: bytes_text(minimum_volume_size)
         );
         if let (Some(minimum), Some(maximum)) = (minimum_volume_size, maximum_volume_size) {
@@ -281,7 +283,7 @@ check! {
                 return Ok(());
             }
         }
-        Err(Violation::new("there is a largest volume, but GetCapacity does not report its size")
+        Err(Violation::new("the size of volumes is limited, but GetCapacity does not report the maximum")
             .expected("maximum_volume_size")
             .actual(format!(
                 "unset, and OUT_OF_RANGE for a volume of {required_bytes} bytes, with {available_capacity} bytes available"
@@ -315,7 +317,7 @@ check! {
             return Ok(());
         }
         if made_of(cx, small).await?.is_err() {
-            return Err(Stop::skip("it makes no volume of a small part of the reported space"));
+            return Err(Stop::skip("the driver creates no volume with a small part of the reported space"));
         }
         if capacity(cx).await?.available_capacity <= before - small / 2 {
             return Ok(());
@@ -329,7 +331,7 @@ check! {
             }
         }
         let Some(bytes) = possible else {
-            return Err(Stop::skip("it makes no volume of a large part of the reported space"));
+            return Err(Stop::skip("the driver creates no volume with a large part of the reported space"));
         };
         for _ in 1..LARGE_VOLUMES_MAX {
             let Err(refused) = made_of(cx, bytes).await? else { continue };
@@ -339,7 +341,7 @@ check! {
             if refused.code == Code::ResourceExhausted && may_be_more && now >= bytes {
                 cx.warn(
                     Violation::new("GetCapacity reports space that is used up")
-                        .expected(format!("less than {}, for which CreateVolume says RESOURCE_EXHAUSTED", sized(bytes)))
+                        .expected(format!("less than {}, for which CreateVolume returns RESOURCE_EXHAUSTED", sized(bytes)))
                         .actual(format!("available_capacity {}, and {} before any volume was made", sized(now), sized(before))),
                 );
             }
@@ -357,7 +359,7 @@ async fn made_of(cx: &Cx, required_bytes: i64) -> CheckResult<Result<v1::Volume,
     let range = v1::CapacityRange { required_bytes, limit_bytes: 0 };
     let create = v1::CreateVolumeRequest { capacity_range: Some(range), ..cx.create_volume_request() };
     let made = cx.create_volume(create).await.any_answer();
-    made.map_err(|_| Stop::skip(format!("a volume of {} is not made in time", sized(required_bytes))))
+    made.map_err(|_| Stop::skip(format!("a volume of {} is not created in time", sized(required_bytes))))
 }
 
 check! {

@@ -60,7 +60,7 @@ check! {
         let found = response.snapshot.unwrap_or_default();
         ensure!(
             found.snapshot_id == made.snapshot_id,
-            "the answer is not about the snapshot that was asked for";
+            "the answer is not about the requested snapshot";
             of: &req::CTRL_GETSNAP_007,
             expected: format!("snapshot_id {:?}", made.snapshot_id),
             actual: format!("snapshot_id {:?}", found.snapshot_id)
@@ -81,7 +81,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
-        let response = cx.call(request(&made.snapshot_id)).setup("the snapshot as it is").await?;
+        let response = cx.call(request(&made.snapshot_id)).setup("the current state of the snapshot").await?;
         same_snapshot(cx, &made, &response.snapshot.unwrap_or_default())
     }
 }

@@ -50,7 +50,7 @@ async fn must_find_nothing(cx: &Cx, what: &str, request: v1::ListSnapshotsReques
             let found: Vec<_> = snapshots.map(|snapshot| &snapshot.snapshot_id).collect();
             ensure!(
                 response.entries.is_empty(),
-                "ListSnapshots {what} finds something";
+                "ListSnapshots {what} returns snapshots";
                 expected: "an empty list",
                 actual: format!("{}, with snapshot_ids {found:?}", entries(response.entries.len()))
             );
@@ -116,7 +116,7 @@ check! {
         });
         ensure!(
             found.await?.is_some(),
-            "a snapshot that was made is not in the list";
+            "a created snapshot is not in the list";
             expected: format!("an entry with snapshot_id {id:?}"),
             actual: "none on any page"
         );
@@ -134,10 +134,10 @@ check! {
             "a snapshot that was deleted is still in the list";
             of: &req::CTRL_INTERACT_008,
             expected: format!("no entry with snapshot_id {id:?}"),
-            actual: "one, all through the time to settle (settle-ms)"
+            actual: "one, throughout the time to settle (settle-ms)"
         );
         if looks > 1 {
-            cx.warn(list_lags("a deleted snapshot is in ListSnapshots for a while"));
+            cx.warn(list_lags("a deleted snapshot stays in ListSnapshots for a while"));
         }
         Ok(())
     }
@@ -224,7 +224,7 @@ check! {
         let listed = listed_once_settled(cx, by_id(&wanted), &[&wanted]).await?;
         ensure!(
             ids(&listed) == [wanted.as_str()],
-            "the list is not the snapshot that was asked for";
+            "the list is not exactly the requested snapshot";
             expected: format!("one entry, snapshot_id {wanted:?}"),
             actual: format!("snapshot_ids {:?}", ids(&listed))
         );
@@ -274,9 +274,9 @@ check! {
         });
         ensure!(
             agreed.await?.is_some(),
-            "CreateSnapshot calls a snapshot ready, and ListSnapshots does not";
+            "CreateSnapshot reports a snapshot as ready, but ListSnapshots does not";
             expected: format!("{:?} with ready_to_use true", snapshot.snapshot_id),
-            actual: "ready_to_use false, or no such entry, until the time to settle (settle-ms) had passed"
+            actual: "ready_to_use still false, or no such entry, after the time to settle (settle-ms)"
         );
         Ok(())
     }
@@ -304,7 +304,7 @@ check! {
         let foreign = listed.iter().find(|snapshot| snapshot.source_volume_id != wanted.volume_id);
         ensure!(
             foreign.is_none(),
-            "the list has a snapshot of another volume than the one asked for";
+            "the list has a snapshot of another volume than the requested one";
             expected: format!("source_volume_id {:?} in each entry", wanted.volume_id),
             actual: wires(foreign)
         );
@@ -313,7 +313,7 @@ check! {
         made.sort_unstable();
         ensure!(
             found == made,
-            "the list is not all snapshots of the volume asked for";
+            "the list is not exactly the snapshots of the requested volume";
             expected: format!("snapshot_ids {made:?}"),
             actual: format!("snapshot_ids {found:?}")
         );

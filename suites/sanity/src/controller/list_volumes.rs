@@ -58,7 +58,7 @@ async fn walk(cx: &Cx, max_entries: i32, from: &str) -> CheckResult<Vec<Entry>> 
         let page = if tokens.is_empty() {
             call.setup("a list").await?
         } else {
-            call.await.must("take its own next_token")?
+            call.await.must("accept its own next_token")?
         };
         within(max_entries, page.entries.len())?;
         entries.extend(page.entries);
@@ -67,7 +67,7 @@ async fn walk(cx: &Cx, max_entries: i32, from: &str) -> CheckResult<Vec<Entry>> 
         }
         ensure!(
             tokens.insert(page.next_token.clone()),
-            "next_token leads back to where the list was before, so that it never ends";
+            "next_token leads back to an earlier page, so the list never ends";
             of: &req::CTRL_LISTVOL_019,
             expected: "an empty next_token on the last page",
             actual: format!("next_token {:?} twice", page.next_token)
@@ -91,7 +91,7 @@ fn page_size(max_entries: i32, length: usize) -> i32 {
 fn within(max_entries: i32, entries: usize) -> CheckResult {
     ensure!(
         usize::try_from(max_entries).is_ok_and(|most| most == 0 || entries <= most),
-        "a page has more entries than were asked for";
+        "a page has more entries than requested";
         of: &req::CTRL_LISTVOL_005,
         expected: format!("at most max_entries {max_entries} entries"),
         actual: format!("{entries} entries")
@@ -129,7 +129,7 @@ async fn walk_until_complete(
     let missing = missing(ids.keys(), &entries);
     ensure!(
         missing.is_empty(),
-        "volumes are missing in the pages of max_entries {max_entries}";
+        "volumes are missing from the pages of max_entries {max_entries}";
         expected: format!("every volume, {:?} among them", ids.keys().collect::<Vec<_>>()),
         actual: format!("{} without {missing:?}", message::entries(entries.len()))
     );
@@ -201,10 +201,10 @@ check! {
             gone.await?.is_some(),
             "a deleted volume is still listed";
             expected: format!("a list without {deleted:?} once the deletion is complete"),
-            actual: "the volume in the list until the time to settle (settle-ms) had passed"
+            actual: "the volume still in the list after the time to settle (settle-ms)"
         );
         if walks > 1 {
-            cx.warn(list_lags("a deleted volume is in ListVolumes for a while"));
+            cx.warn(list_lags("a deleted volume stays in ListVolumes for a while"));
         }
         Ok(())
     }
@@ -231,7 +231,7 @@ check! {
             listed.await?.is_some(),
             "a volume that was made from another one is not listed";
             expected: format!("{:?} in ListVolumes", copy.volume_id),
-            actual: "not there until the time to settle (settle-ms) had passed"
+            actual: "still missing after the time to settle (settle-ms)"
         );
         Ok(())
     }
@@ -299,14 +299,14 @@ check! {
     async |cx| {
         let volumes = new_volumes(cx).await?;
         if length(cx).await? > PAGES_AIMED_AT {
-            return Err(Stop::skip("the back end has too many volumes for pages of one"));
+            return Err(Stop::skip("the back end has too many volumes for pages of one entry"));
         }
         let mut token = String::new();
         for _ in 0..PAGES_MAX {
             let page = page(cx, 1, &token).setup("a page").await?;
             token = page.next_token;
             if token.is_empty() {
-                return Err(Stop::skip("the last volume of each page belongs to somebody else, so it is not deleted"));
+                return Err(Stop::skip("no page but the last ends with a volume of this run, so none can be deleted"));
             }
             if let Some(last) = page.entries.last().map(volume_id).filter(|id| volumes.contains_key(*id)) {
                 cx.delete_volume(last).setup("a volume deleted between two pages").await?;
@@ -348,7 +348,7 @@ check! {
         let count = |page: &Option<v1::ListVolumesResponse>| page.as_ref().map_or(0, |page| page.entries.len());
         ensure!(
             count(&before) == 0 || count(&behind) == 0,
-            "starting_token is ignored: whatever it is, the list begins";
+            "starting_token is ignored: with any value, the list starts from the beginning";
             expected: "ABORTED",
             actual: format!("{} and {} entries for two made-up tokens", count(&before), count(&behind))
         );
@@ -554,7 +554,7 @@ check! {
             named.await?.is_some(),
             "a volume is attached to a node that ListVolumes does not name";
             expected: format!("{node_id:?} in published_node_ids"),
-            actual: "not there until the time to settle (settle-ms) had passed"
+            actual: "still missing after the time to settle (settle-ms)"
         );
         Ok(())
     }

@@ -72,7 +72,7 @@ async fn reached(cx: &Cx, modes: &[Mode]) -> CheckResult<Reached> {
         };
         return Ok(Reached { volume: volume.into(), mode, here: cx.node_id().await?, there: there.node_id });
     }
-    Err(Stop::skip("the driver has no volumes of such access modes"))
+    Err(Stop::skip("the driver has no volumes with such access modes"))
 }
 
 check! {
@@ -139,11 +139,13 @@ async fn is_confirmed(cx: &Cx, volume: &NodeVolume, mode: Mode) -> CheckResult<b
 /// Explains why a volume for one node may be on two: it supports more than requested, or this cannot be determined.
 async fn excuse(cx: &Cx, volume: &NodeVolume) -> CheckResult<Option<&'static str>> {
     if !is_confirmed(cx, volume, Mode::SingleNodeWriter).await? {
-        return Ok(Some("the driver does not confirm what the volume can do"));
+        return Ok(Some("the driver does not confirm the access mode of the volume"));
     }
     for mode in SHARED_MODES {
         if is_confirmed(cx, volume, mode).await? {
-            return Ok(Some("volumes of the driver can be used on several nodes, whatever was asked for"));
+            return Ok(Some(
+                "volumes of the driver can be used on several nodes, whichever access mode was requested",
+            ));
         }
     }
     Ok(None)
@@ -215,12 +217,12 @@ check! {
         if listed().await?.is_none() {
             return Err(Stop::skip("ListVolumes does not name the other node, as another check judges"));
         }
-        cx.controller_unpublish(&reached.volume.id, &reached.here).setup("a volume that one of its two nodes no longer uses").await?;
+        cx.controller_unpublish(&reached.volume.id, &reached.here).setup("a volume unpublished from one of its two nodes").await?;
         ensure!(
             listed().await?.is_some(),
-            "a volume that was unpublished from one node is not published to the other one any more";
+            "a volume that was unpublished from one node is no longer published to the other one";
             expected: format!("{:?} in published_node_ids", reached.there),
-            actual: "not there until the time to settle (settle-ms) had passed"
+            actual: "still missing after the time to settle (settle-ms)"
         );
         Ok(())
     }

@@ -127,14 +127,14 @@ check! {
         ensure!(
             !confirmed.volume_capabilities.is_empty(),
             "confirmed has no volume_capabilities";
-            expected: "the capabilities that were asked about",
+            expected: "the requested capabilities",
             actual: "an empty list"
         );
         // A driver may not know newer fields, so a difference is only a remark.
         let asked = cx.capability();
         if !confirmed.volume_capabilities.contains(&asked) {
             cx.warn(
-                Violation::new("confirmed names other capabilities than those that were asked about")
+                Violation::new("confirmed lists other capabilities than the requested ones")
                     .expected(wire(&asked))
                     .actual(wires(&confirmed.volume_capabilities)),
             );
@@ -196,7 +196,7 @@ check! {
             for pair in [[supported.clone(), unsupported.clone()], [unsupported.clone(), supported]] {
                 ensure!(
                     confirmed(cx, &volume, pair.to_vec()).await?.is_none(),
-                    "a capability is not confirmed alone, but is together with another";
+                    "a capability is not confirmed alone, but is confirmed together with another";
                     expected: "confirmed only if every capability of the list is supported",
                     actual: format!("confirmed is set with {} in the list", wire(&unsupported))
                 );
@@ -285,10 +285,10 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let first = cx.call(validate_request(cx, &volume)).setup("a validation").await?;
-        let again = cx.call(validate_request(cx, &volume)).await.must("give its verdict again")?;
+        let again = cx.call(validate_request(cx, &volume)).await.must("return the same result again")?;
         ensure!(
             first.confirmed == again.confirmed,
-            "the same validation has two verdicts";
+            "a repeated validation has another result";
             expected: format!("confirmed {}", wires(&first.confirmed)),
             actual: format!("confirmed {}", wires(&again.confirmed))
         );

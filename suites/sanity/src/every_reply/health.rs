@@ -79,8 +79,8 @@ check! {
         judge(
             cx,
             &[
-                (&req::MSG_HEALTH_001, "there is none", "the id of the volume"),
-                (&req::MSG_HEALTH_004, "there is none", "DEGRADED, INACCESSIBLE or DATA_LOSS"),
+                (&req::MSG_HEALTH_001, "it is missing", "the id of the volume"),
+                (&req::MSG_HEALTH_004, "it is missing", "DEGRADED, INACCESSIBLE or DATA_LOSS"),
                 (&req::MSG_HEALTH_005, "it is empty", "a short word"),
                 (&req::MSG_HEALTH_007, "two entries are the same", "each pair of status and reason once"),
             ],
@@ -111,7 +111,7 @@ check! {
             cx,
             &[
                 (&req::MSG_HEALTH_006, "it is not a word in CamelCase", "such as ReplicaLost"),
-                (&req::MSG_HEALTH_017, "there are many", "at most 16 entries, all that Kubernetes keeps"),
+                (&req::MSG_HEALTH_017, "there are too many", "at most 16 entries, all that Kubernetes keeps"),
             ],
         )?;
         asked
@@ -145,7 +145,7 @@ check! {
         judge(
             cx,
             &[
-                (&req::NODE_STORHEALTH_003, "there is none", "STORAGE_DEGRADED or STORAGE_UNREACHABLE"),
+                (&req::NODE_STORHEALTH_003, "it is missing", "STORAGE_DEGRADED or STORAGE_UNREACHABLE"),
                 (&req::NODE_STORHEALTH_004, "it is empty", "a short word"),
                 (&req::NODE_STORHEALTH_006, "two entries are the same", "each status, reason and volume_capability once"),
             ],

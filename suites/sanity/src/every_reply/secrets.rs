@@ -22,7 +22,7 @@ fn without_marker<T: std::fmt::Debug>(answer: Result<T, Refused>, rpc: &str) -> 
     };
     ensure!(
         !text.contains(MARKER),
-        "{rpc} gives back a secret";
+        "{rpc} returns a secret";
         expected: "secrets neither in responses nor in errors",
         actual: format!("the value of a secret in {where_}")
     );
@@ -97,7 +97,7 @@ check! {
     async |cx| {
         if !cx.target().looks_for_secrets() {
             return Err(Stop::skip(
-                "needs a secret in the configuration of 12 bytes or more, with letters and digits, so that it is found nowhere by chance",
+                "needs a configured secret of 12 bytes or more, with letters and digits, so that it is not found by chance",
             ));
         }
         let asked = ask_around(cx).await;
@@ -107,7 +107,7 @@ check! {
             let _ = cx.create_volume(nameless).await.any_answer();
         }
         let breaches = cx.target().breaches(&req::GEN_SECRET_001);
-        report(asked, &req::GEN_SECRET_001, &breaches, "a secret of the configuration comes back", "secrets neither in responses nor in errors")
+        report(asked, &req::GEN_SECRET_001, &breaches, "a reply contains a secret of the configuration", "secrets neither in responses nor in errors")
     }
 }
 

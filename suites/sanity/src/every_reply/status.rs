@@ -52,7 +52,7 @@ check! {
             .breaches(&req::GEN_ERR_002)
             .into_iter()
             .partition(|breach| breach.actual.starts_with("UNKNOWN"));
-        report(Ok(()), &req::GEN_ERR_002, &odd, "the code is not one of gRPC's", "a code between 0 and 16")?;
+        report(Ok(()), &req::GEN_ERR_002, &odd, "the code is not defined by gRPC", "a code between 0 and 16")?;
         let unknown = usual_first(&unknown);
         if let Some(first) = unknown.first() {
             // UNKNOWN is usually an error without a chosen code.

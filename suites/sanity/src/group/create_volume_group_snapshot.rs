@@ -57,13 +57,13 @@ check! {
         for _ in 0..2 {
             let reply = cx.create_group_snapshot(request_for(cx, &sources)).await;
             let Ok(group) = reply.any_answer()? else {
-                return Err(Stop::skip("whether group snapshots can be made is judged elsewhere"));
+                return Err(Stop::skip("the creation of group snapshots is judged by another check"));
             };
             let id = group.group_snapshot_id;
             ensure!(!id.is_empty(), "a new group snapshot has no id"; expected: "a group_snapshot_id", actual: "an empty one");
             ensure!(
                 ids.insert(id.clone()),
-                "two group snapshots of different names have one id";
+                "two group snapshots with different names have the same id";
                 expected: "two ids",
                 actual: format!("{id:?} twice")
             );
@@ -90,14 +90,14 @@ check! {
         got.sort_unstable();
         ensure!(
             got == wanted,
-            "the members of a new group snapshot are not of the volumes asked for";
+            "the members of a new group snapshot are not of the requested volumes";
             expected: format!("one member of each of {wanted:?}"),
             actual: format!("members of {got:?}")
         );
         let ids = member_ids(&group);
         ensure!(
             ids.len() == group.snapshots.len() && !ids.contains(""),
-            "members of a new group snapshot cannot be told apart";
+            "members of a new group snapshot have no or equal snapshot_ids";
             of: &req::MSG_SNAPSHOT_003,
             expected: "a snapshot_id of its own for each member",
             actual: format!("{ids:?}")

@@ -24,7 +24,7 @@ check! {
         });
         ensure!(
             gone.await?.is_some(),
-            "a group snapshot that was deleted is still there";
+            "a deleted group snapshot still exists";
             of: &req::GROUP_DELETE_002,
             expected: "NOT_FOUND from GetVolumeGroupSnapshot, within the time to settle (settle-ms)",
             actual: "OK"
@@ -87,9 +87,9 @@ check! {
             });
             ensure!(
                 gone.await?.is_some(),
-                "a member of a group snapshot that was deleted is still there";
+                "a member of a deleted group snapshot still exists";
                 expected: format!("NOT_FOUND from GetSnapshot for {:?}", member.snapshot_id),
-                actual: "OK, all through the time to settle (settle-ms)"
+                actual: "OK, throughout the time to settle (settle-ms)"
             );
         }
         Ok(())

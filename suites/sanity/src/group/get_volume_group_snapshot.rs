@@ -26,14 +26,14 @@ check! {
         let got = answer.group_snapshot.unwrap_or_default();
         ensure!(
             got.group_snapshot_id == made.group_snapshot_id,
-            "GetVolumeGroupSnapshot does not return the group snapshot asked for";
+            "GetVolumeGroupSnapshot does not return the requested group snapshot";
             of: &req::GROUP_GET_010,
             expected: format!("group_snapshot_id {:?}", made.group_snapshot_id),
             actual: format!("{:?}", got.group_snapshot_id)
         );
         ensure!(
             member_ids(&got) == member_ids(&made),
-            "GetVolumeGroupSnapshot returns other members than were made";
+            "GetVolumeGroupSnapshot returns other members than CreateVolumeGroupSnapshot";
             of: &req::GROUP_GET_003,
             expected: format!("{:?}", member_ids(&made)),
             actual: format!("{:?}", member_ids(&got))

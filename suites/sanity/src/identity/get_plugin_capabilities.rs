@@ -12,7 +12,7 @@ const ASKED: usize = 6;
 
 async fn capabilities(cx: &Cx) -> CheckResult<Vec<v1::PluginCapability>> {
     let reply = cx.call(v1::GetPluginCapabilitiesRequest {}).await;
-    Ok(reply.must("say what the plugin offers")?.capabilities)
+    Ok(reply.must("return the capabilities of the plugin")?.capabilities)
 }
 
 /// Checks that every promised RPC of a service exists: an empty request is invalid, but not unimplemented.
@@ -181,7 +181,7 @@ check! {
     }
     async |cx| {
         let reply = cx.call(v1::GetPluginCapabilitiesRequest {}).await;
-        let offered = wires(&reply.setup("what the plugin offers")?.capabilities);
+        let offered = wires(&reply.setup("the capabilities of the plugin")?.capabilities);
         if let Some(why) = [Service::Controller, Service::Node].into_iter().find_map(|one| cx.target().unreported(one)) {
             return Err(Stop::broken(why));
         }
@@ -189,7 +189,7 @@ check! {
         let controller = has(Capability::ExpandVolume);
         ensure!(
             !has(Capability::OnlineExpansion) || controller || has(Capability::NodeExpandVolume),
-            "ONLINE expansion is advertised, but nothing that expands volumes";
+            "ONLINE expansion is advertised, but no RPC that expands volumes";
             expected: "EXPAND_VOLUME of the controller, the node or both",
             actual: offered
         );

@@ -15,7 +15,7 @@ check! {
         replaces: ["Identity Service GetPluginInfo should return appropriate information"],
     }
     async |cx| {
-        let info = cx.call(v1::GetPluginInfoRequest {}).await.must("say who the plugin is")?;
+        let info = cx.call(v1::GetPluginInfoRequest {}).await.must("return information about the plugin")?;
         ensure!(!info.name.is_empty(), "the plugin has no name"; expected: "a name", actual: "an empty one");
         Ok(())
     }
@@ -49,7 +49,7 @@ check! {
         let inside = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
         ensure!(
             at_ends(name.chars().next()) && at_ends(name.chars().last()) && name.chars().all(inside),
-            "the plugin's name has characters that a domain name has not";
+            "the plugin's name has characters that a domain name cannot have";
             of: &req::ID_INFO_003,
             expected: "letters, digits, dashes and dots, a letter or digit at both ends",
             actual: format!("{name:?}")

@@ -36,7 +36,7 @@ pub(super) async fn tuples_lie_in_the_volume<Q: Question>(cx: &Cx, question: &Q)
         );
         ensure!(
             tuple.size_bytes > 0,
-            "a tuple covers nothing";
+            "a tuple is empty";
             of: &req::META_FORMAT_003,
             expected: "size_bytes above 0",
             actual: shown(tuple)
@@ -45,7 +45,7 @@ pub(super) async fn tuples_lie_in_the_volume<Q: Question>(cx: &Cx, question: &Q)
     // It is open whether the last block may exceed a volume that is no multiple of the block size.
     if let Some(tuple) = received.tuples().find(|tuple| bytes_of(tuple).end > capacity_bytes) {
         cx.warn(
-            Violation::new("a tuple ends behind the end of the volume")
+            Violation::new("a tuple ends beyond the end of the volume")
                 .of(&req::META_FORMAT_003)
                 .expected(format!("an end within volume_capacity_bytes {capacity_bytes}"))
                 .actual(shown(tuple)),
@@ -71,7 +71,7 @@ pub(super) async fn tuples_rise<Q: Question>(cx: &Cx, question: &Q) -> CheckResu
             let end = bytes_of(tuple).end;
             ensure!(
                 tuple.byte_offset < next.byte_offset && end <= next.byte_offset,
-                "two tuples that follow each other do not rise, or they overlap";
+                "two consecutive tuples do not ascend, or overlap";
                 of: rule,
                 expected: format!("after {}, a tuple with byte_offset of at least {end}", shown(tuple)),
                 actual: format!("{}, in {of_where} of the stream with max_results {max_results}", shown(next))
@@ -172,10 +172,10 @@ pub(super) async fn max_results_is_kept<Q: Question>(cx: &Cx, question: &Q) -> C
         let most = counts.max().unwrap_or_default();
         ensure!(
             i32::try_from(most).is_ok_and(|most| most <= max_results),
-            "a message has more tuples than were asked for";
+            "a message has more tuples than requested";
             of: Q::RULES.max_results,
             expected: format!("at most {max_results} in each message"),
-            actual: format!("{most} in one")
+            actual: format!("{most} in one message")
         );
         if let Some(missing) = gap(&all, &received, 0, &format!("with max_results {max_results}")) {
             return Err(missing.of(&req::META_STREAM_001).into());
@@ -190,13 +190,13 @@ fn gap(all: &Received, received: &Received, offset: i64, how: &str) -> Option<Vi
     let missing = all.ranges().between(offset, until).first_outside(&received.ranges())?;
     let Range { start, end } = missing;
     Some(
-        Violation::new(format!("the stream {how} ends with OK, and lacks bytes that another one lists"))
+        Violation::new(format!("the stream {how} ends with OK, but lacks bytes that another stream lists"))
             .expected(format!(
                 "bytes {start} to {end}, as in the stream from offset 0 on without max_results"
             ))
             .actual(match received.tuples().find(|tuple| tuple.byte_offset >= start) {
                 Some(next) => format!("the next tuple is {}", shown(next)),
-                None => "no tuple there".to_owned(),
+                None => "no tuple from there on".to_owned(),
             }),
     )
 }
@@ -209,7 +209,7 @@ pub(super) async fn offset_is_kept<Q: Question>(cx: &Cx, question: &Q) -> CheckR
         if let Some(before) = received.tuples().find(|tuple| bytes_of(tuple).end <= offset) {
             return Err(Violation::new("a tuple ends before starting_offset")
                 .of(Q::RULES.ends_behind_offset)
-                .expected(format!("tuples that end behind starting_offset {offset}"))
+                .expected(format!("tuples that end after starting_offset {offset}"))
                 .actual(shown(before))
                 .into());
         }
@@ -362,7 +362,7 @@ pub(super) async fn lists_written<Q: Question>(cx: &Cx, question: &Q, written: &
         let wanted: super::ranges::Ranges = std::iter::once(place.clone()).collect();
         let missing = wanted.between(0, received.known_until()).first_outside(&received.ranges());
         if let Some(Range { start, end }) = missing {
-            return Err(Violation::new("bytes that were written before the snapshot are in no tuple")
+            return Err(Violation::new("no tuple covers bytes that were written before the snapshot")
                 .expected(format!(
                     "tuples that cover at least bytes {start} to {end}; more of them are allowed"
                 ))

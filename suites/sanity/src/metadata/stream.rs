@@ -128,9 +128,7 @@ pub(super) async fn ask_for_some<Q: Question>(
     let tuples = received.tuples().count();
     if tuples < tuples_min {
         // A volume that was never written may have no blocks.
-        return Err(Stop::skip(format!(
-            "it takes {tuples_min} tuples to judge, and the stream has {tuples}"
-        )));
+        return Err(Stop::skip(format!("needs {tuples_min} tuples, but the stream has {tuples}")));
     }
     Ok(received)
 }

@@ -135,7 +135,7 @@ check! {
             return Err(Stop::skip("the driver does not report the size of its volumes"));
         }
         let reply = expand(cx, request(cx, &staged, &target_path, size_bytes)).await?;
-        reply.must("answer OK where the volume is large enough")?;
+        reply.must("return OK for a volume that is large enough")?;
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ check! {
         refuted_by: ["node-get-info-unimplemented", "node-get-info-fails"],
     }
     async |cx| {
-        cx.call(v1::NodeGetInfoRequest::default()).await.must("say which node this is")?;
+        cx.call(v1::NodeGetInfoRequest::default()).await.must("return information about the node")?;
         Ok(())
     }
 }
@@ -106,7 +106,7 @@ check! {
         let bytes = info(cx).await?.node_id.len();
         ensure!(
             bytes <= ID_BYTES_SAFE,
-            "the node_id is longer than older software copes with";
+            "the node_id is longer than older software supports";
             expected: "128 bytes or fewer",
             actual: bytes
         );
@@ -209,7 +209,7 @@ check! {
         let without = info(cx).await?.node_id;
         ensure!(
             with == without,
-            "the node_id is another one with controller_get_node_info";
+            "the node_id differs with controller_get_node_info";
             expected: format!("{without:?}"),
             actual: format!("{with:?}")
         );

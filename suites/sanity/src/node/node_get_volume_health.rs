@@ -84,7 +84,7 @@ check! {
         let Published { staged, target_path } = published(cx).await?;
         let response = cx.call(cx.health_request(&staged, &target_path)).setup("the health of a volume").await?;
         let problems = problems(&response.volume_health.unwrap_or_default().health_statuses);
-        is_well(cx, &problems, &req::NODE_HEALTH_012, "a volume that was published just now")
+        is_well(cx, &problems, &req::NODE_HEALTH_012, "a newly published volume")
     }
 }
 
@@ -174,7 +174,7 @@ check! {
 async fn remove_mount(cx: &Cx, target_path: &str) -> CheckResult {
     if !cx.shares_files_with_driver().await {
         return Err(Stop::skip(
-            "these tests do not see the driver's files, so that nothing can be taken away there",
+            "these tests do not see the driver's files, so they cannot unmount the volume",
         ));
     }
     let is_away = match cx.is_mount_point(target_path) {
@@ -183,7 +183,7 @@ async fn remove_mount(cx: &Cx, target_path: &str) -> CheckResult {
     };
     match is_away {
         true => Ok(()),
-        false => Err(Stop::skip("the volume cannot be taken away from its target path by these tests")),
+        false => Err(Stop::skip("these tests cannot unmount the volume from its target path")),
     }
 }
 
@@ -208,7 +208,7 @@ check! {
 async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     let Published { staged, target_path } = published_at_path_of(cx, bytes).await?;
     let reply = cx.call(cx.health_request(&staged, &target_path)).await;
-    reply.must(&format!("take a volume_publish_path of {bytes} bytes"))?;
+    reply.must(&format!("accept a volume_publish_path of {bytes} bytes"))?;
     Ok(())
 }
 

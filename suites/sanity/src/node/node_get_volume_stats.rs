@@ -55,7 +55,7 @@ check! {
         );
         if stats.usage.is_empty() {
             cx.warn(
-                Violation::new("NodeGetVolumeStats reports a condition and no usage, which some callers take for an error")
+                Violation::new("NodeGetVolumeStats reports a condition but no usage, which some callers treat as an error")
                     .expected("usage in bytes, since GET_VOLUME_STATS is advertised")
                     .actual(wire(&stats)),
             );

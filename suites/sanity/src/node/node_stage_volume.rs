@@ -179,7 +179,7 @@ async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
         let request = cx.stage_request(&attached, &cx.staging_path().await?);
         cx.node_stage(request).setup("a volume staged at a short path").await?;
     }
-    reply.must(&format!("take a staging_target_path of {bytes} bytes"))?;
+    reply.must(&format!("accept a staging_target_path of {bytes} bytes"))?;
     Ok(())
 }
 

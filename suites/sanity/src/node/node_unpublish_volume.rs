@@ -52,7 +52,7 @@ check! {
         ensure!(
             kind == PathKind::NotFound,
             "NodeUnpublishVolume returned OK, but the target path {target_path} still exists";
-            expected: "nothing at the path: the driver made it, and has to remove it",
+            expected: "nothing at the path: the driver created it, and has to remove it",
             actual: kind
         );
         Ok(())
@@ -154,7 +154,7 @@ check! {
 async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     let Published { staged, target_path } = published_at_path_of(cx, bytes).await?;
     let reply = cx.node_unpublish(&staged.attached.volume.id, &target_path).await;
-    reply.must(&format!("take a target_path of {bytes} bytes"))?;
+    reply.must(&format!("accept a target_path of {bytes} bytes"))?;
     Ok(())
 }
 

@@ -52,7 +52,7 @@ check! {
         let at_first = stage_otherwise(cx, &never_staged, &cx.staging_path().await?).await?;
         ensure!(
             again != Code::AlreadyExists || at_first == Code::AlreadyExists,
-            "a volume that was unstaged is taken for a staged one";
+            "an unstaged volume is treated as staged";
             expected: "the volume is staged with another access type, or rejected for that alone",
             actual: "ALREADY_EXISTS"
         );
@@ -162,7 +162,7 @@ check! {
 async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     let Staged { attached, staging_path } = staged_at_path_of(cx, bytes).await?;
     let reply = cx.node_unstage(&attached.volume.id, &staging_path).await;
-    reply.must(&format!("take a staging_target_path of {bytes} bytes"))?;
+    reply.must(&format!("accept a staging_target_path of {bytes} bytes"))?;
     Ok(())
 }
 
@@ -210,7 +210,7 @@ check! {
             ..cx.stage_request(&attached, &staging_path)
         };
         if cx.node_stage(stage).await.any_answer()?.is_ok() {
-            return Err(Stop::skip("the driver stages with whichever access type"));
+            return Err(Stop::skip("the driver stages a volume with any access type"));
         }
         let reply = cx.node_unstage(&attached.volume.id, &staging_path).await;
         reply.must("answer OK where staging was rejected, and so nothing is staged")?;

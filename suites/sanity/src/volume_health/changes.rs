@@ -22,7 +22,7 @@ async fn damaged(cx: &Cx) -> CheckResult<(String, Problems)> {
     });
     match problems.await? {
         Some(problems) => Ok((id, problems)),
-        None => Err(Stop::skip("no answer of ControllerGetVolumeHealth shows what health: break does")),
+        None => Err(Stop::skip("the effect of health: break does not show in ControllerGetVolumeHealth")),
     }
 }
 
@@ -60,7 +60,7 @@ check! {
             over.await?.is_some(),
             "a volume that is healthy again is still reported as unhealthy";
             expected: "no health_statuses after health: heal",
-            actual: format!("{first:?} until the time to settle (settle-ms) had passed")
+            actual: format!("still {first:?} after the time to settle (settle-ms)")
         );
         Ok(())
     }
@@ -92,7 +92,7 @@ check! {
         let Some(entries) = listed.await? else {
             let listed = walk(cx, 0).await?.remove(&id);
             let (rule, message) = match listed {
-                None => (&req::CTRL_LISTHEALTH_002, "an unhealthy volume is missing in ControllerListVolumeHealth"),
+                None => (&req::CTRL_LISTHEALTH_002, "an unhealthy volume is missing from ControllerListVolumeHealth"),
                 Some(_) => (&req::CTRL_LISTHEALTH_018, "the list and the single call disagree about a volume"),
             };
             return Err(Violation::new(message)
@@ -144,7 +144,7 @@ check! {
         let left = missing(&walk(cx, 1).await?);
         ensure!(
             left.is_empty(),
-            "unhealthy volumes are missing in the pages of max_entries 1";
+            "unhealthy volumes are missing from the pages of max_entries 1";
             expected: format!("{ids:?} among the volumes of all pages"),
             actual: format!("no entry of {left:?}")
         );
@@ -174,7 +174,7 @@ check! {
                 return Ok(());
             }
         }
-        Err(Violation::new("starting_token is ignored: whatever it is, the list begins")
+        Err(Violation::new("starting_token is ignored: with any value, the list starts from the beginning")
             .expected("ABORTED")
             .actual(format!("{id:?} in the pages of two made-up tokens"))
             .into())
@@ -207,7 +207,7 @@ check! {
             problems.await?.is_some(),
             "the back end is unhealthy after health: break, and NodeGetStorageHealth does not report it";
             expected: "backend_health, such as STORAGE_UNREACHABLE",
-            actual: "none until the time to settle (settle-ms) had passed"
+            actual: "still none after the time to settle (settle-ms)"
         );
         cx.make_well(BACKEND).await?;
         let over = cx.eventually(Settles::IllnessOver, || async {
@@ -218,7 +218,7 @@ check! {
             over.await?.is_some(),
             "a back end that is healthy again is still reported as unhealthy";
             expected: "no backend_health after health: heal",
-            actual: "some, or an error, until the time to settle (settle-ms) had passed"
+            actual: "still some, or an error, after the time to settle (settle-ms)"
         );
         Ok(())
     }

@@ -117,10 +117,13 @@ async fn dependents(cx: &Cx) -> CheckResult {
         usable(&scope, &copy, "its snapshot and the source of that").await?;
         goes(scope.delete_volume(&copy.id).await, "a copy")?;
         if !snapshot_gone {
-            goes(scope.delete_snapshot(&snapshot_id).await, "a snapshot on which nothing depends any more")?;
+            goes(
+                scope.delete_snapshot(&snapshot_id).await,
+                "a snapshot on which nothing depends any longer",
+            )?;
         }
         if !deleted {
-            goes(scope.delete_volume(&volume.id).await, "a volume on which nothing depends any more")?;
+            goes(scope.delete_volume(&volume.id).await, "a volume on which nothing depends any longer")?;
         }
         scope.undo().await?;
     }
@@ -132,7 +135,7 @@ async fn dependents(cx: &Cx) -> CheckResult {
         usable(&scope, &copy, "its source").await?;
         goes(scope.delete_volume(&copy.id).await, "a copy")?;
         if !deleted {
-            goes(scope.delete_volume(&volume.id).await, "a volume on which nothing depends any more")?;
+            goes(scope.delete_volume(&volume.id).await, "a volume on which nothing depends any longer")?;
         }
         scope.undo().await?;
     }

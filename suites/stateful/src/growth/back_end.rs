@@ -43,7 +43,7 @@ check! {
     }
     async |cx| {
         if !cx.target().is_owned() {
-            return Err(Stop::skip("others may use the back end; --exclusive says that nobody does"));
+            return Err(Stop::skip("others may use the back end; --exclusive states that no one else does"));
         }
         let is_alone = cx.target().ownership() != Ownership::WhatIsNamed;
         let counts = counts_capacity(cx).await?;
@@ -72,7 +72,7 @@ check! {
             let left = before.left(&scope, counts).await?;
             scope.undo_best_effort().await;
             let Some(left) = left else { continue };
-            let violation = Violation::new(format!("something stays in the back end after {}", cycle.description()))
+            let violation = Violation::new(format!("something remains in the back end after {}", cycle.description()))
                 .of(cycle.rule())
                 .expected("the same lists, the same capacity and no new files in the driver's directory")
                 .actual(left)

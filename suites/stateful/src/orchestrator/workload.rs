@@ -31,7 +31,7 @@ impl Orchestrator {
                 ((volume, node, target), Some((self.place(slot.0), stamp)))
             }
             VolumeCall::Read { volume, node, target } => ((volume, node, target), None),
-            _ => return Err(Stop::broken(format!("{} is nothing that a workload does", call.method()))),
+            _ => return Err(Stop::broken(format!("{} is not an operation of a workload", call.method()))),
         };
         let path = PathBuf::from(self.target_path(at).await?);
         let staging = PathBuf::from(self.staging_path(at.0, at.1).await?);

@@ -122,7 +122,7 @@ impl Volumes<'_> {
             false => 0,
         };
         if taken > 0 {
-            self.cx.happened("the mounts of both volumes are taken away, as by a reboot");
+            self.cx.happened("the mounts of both volumes are removed, as by a reboot");
         }
         disruption::KILLED.heal(self.cx).await?;
         Ok(taken)
@@ -234,7 +234,7 @@ impl InUse {
             Ok(found) => format!("{found}, at {place}"),
             Err(error) => error.to_string(),
         };
-        Err(Violation::new("what was written before the driver ended is not at the target path any more")
+        Err(Violation::new("data written before the driver ended are no longer at the target path")
             .of(&req::NODE_PUBLISH_005)
             .expected("what was written")
             .actual(actual)
@@ -264,7 +264,7 @@ async fn is_unmounted(cx: &Cx, path: &str, method: &str, rule: &'static Requirem
         "{method} answers OK after the restart, and the volume stays mounted";
         of: rule,
         expected: "no mount",
-        actual: format!("{path} is a mount point still")
+        actual: format!("{path} is still a mount point")
     );
     Ok(())
 }

@@ -72,7 +72,7 @@ check! {
         let request = cx.create_volume_request();
         let made = cx.create_volume(request.clone()).setup("a volume").await?;
         KILLED.inject_and_heal(cx).await?;
-        let again = cx.create_volume(request).await.must("give the volume that was made before it was killed")?;
+        let again = cx.create_volume(request).await.must("return the volume that was created before the driver was killed")?;
         ensure!(
             again.volume_id == made.volume_id,
             "the same request makes another volume after the driver was killed and started";
@@ -100,8 +100,8 @@ check! {
         if cx.target().is_alive().await {
             return Ok(());
         }
-        let ended = Violation::new("the driver accepts no connection any more after all were closed")
-            .expected("an answer to whoever connects next")
+        let ended = Violation::new("the driver accepts no new connection after all were closed")
+            .expected("an answer to the next caller that connects")
             .actual("no answer")
             .printed(driver.last_lines());
         KILLED.inject_and_heal(cx).await?;

@@ -43,7 +43,7 @@ check! {
     }
     async |cx| {
         let (here, request) = request_here(cx).await?;
-        let snapshot = cx.create_snapshot(request).await.must("cut a volume where it is")?;
+        let snapshot = cx.create_snapshot(request).await.must("take a snapshot of a volume in the volume's own topology")?;
         let reported = places(&snapshot.accessible_topology);
         ensure!(
             reported.iter().all(|place| !place.is_empty()),
@@ -55,7 +55,7 @@ check! {
         keys_well_formed(&reported).map_err(|stop| stop.of(&req::MSG_SNAPSHOT_018))?;
         ensure!(
             reported.is_empty() || reported.iter().any(|place| meets(place, &here)),
-            "a snapshot cannot be used from where it was asked to be";
+            "a snapshot is not accessible from the requested topology";
             expected: format!("accessible_topology with {here:?}, or none"),
             actual: format!("{reported:?}")
         );
@@ -95,14 +95,14 @@ check! {
         }
         if has(Capability::GetSnapshot) {
             let request = v1::GetSnapshotRequest { snapshot_id, ..Default::default() };
-            let got = cx.call(request).setup("the snapshot as it is").await?.snapshot;
+            let got = cx.call(request).setup("the current state of the snapshot").await?.snapshot;
             replies.push(("GetSnapshot", &req::MSG_SNAPSHOT_019, got));
         }
         for (rpc, rule, reply) in replies.into_iter().filter_map(|(rpc, rule, reply)| Some((rpc, rule, reply?))) {
             let reported = places(&reply.accessible_topology);
             ensure!(
                 same(&reported, &first),
-                "{rpc} returns another topology of a snapshot than the reply before";
+                "{rpc} returns another topology of a snapshot than the previous reply";
                 of: rule,
                 expected: format!("{first:?}"),
                 actual: format!("{reported:?}")
@@ -131,11 +131,11 @@ check! {
         };
         for place in &usable {
             let reply = cx.create_volume(restore(Some(place))).await;
-            let volume = reply.must("make a volume from a snapshot where that is usable")?;
+            let volume = reply.must("create a volume from a snapshot in a topology of the snapshot")?;
             let reported = places(&volume.accessible_topology);
             ensure!(
                 reported.is_empty() || reported.iter().any(|one| meets(one, place)),
-                "a volume made from a snapshot cannot be reached from where the snapshot is usable";
+                "a volume created in a topology of its source snapshot is not accessible from there";
                 expected: format!("accessible_topology with {place:?}, or none"),
                 actual: format!("{reported:?}")
             );
@@ -145,7 +145,7 @@ check! {
         let is_within = |place: &Segments| usable.iter().any(|usable| meets(place, usable));
         ensure!(
             usable.is_empty() || reported.is_empty() || reported.iter().any(is_within),
-            "a volume made from a snapshot lies where the snapshot is not usable";
+            "a volume created from a snapshot is outside the topology of the snapshot";
             of: &req::CTRL_CREATEVOL_050,
             expected: format!("accessible_topology with one of {usable:?}"),
             actual: format!("{reported:?}")
@@ -242,7 +242,7 @@ check! {
                 let reported = places(&snapshot.accessible_topology);
                 ensure!(
                     reported.is_empty() || reported.iter().any(|place| meets(place, &there)),
-                    "a snapshot cannot be used from where it was asked to be";
+                    "a snapshot is not accessible from the requested topology";
                     expected: format!("ALREADY_EXISTS, or accessible_topology with {there:?}"),
                     actual: format!("OK, with {reported:?}")
                 );

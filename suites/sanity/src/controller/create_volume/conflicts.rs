@@ -51,7 +51,7 @@ check! {
                 actual: format!("volume_id {:?}", again.volume_id)
             ),
             Err(refused) if refused.code == Code::AlreadyExists => {
-                return Err(Violation::new("a volume is called incompatible with a capacity_range that it lies in")
+                return Err(Violation::new("a volume is rejected as incompatible with a capacity_range that includes its size")
                     .expected(format!("OK and the volume, which has {}", sized(first.capacity_bytes)))
                     .actual(refused)
                     .into());
@@ -87,10 +87,10 @@ check! {
         let (request, small) = sized_volume(cx, cx.volume_size_bytes()).await?;
         let large = larger_size(cx, small)?;
         let other_name = with_range(&cx.create_volume_request(), large, 0);
-        cx.create_volume(other_name).await.or_skip("a volume of --expand-size-bytes cannot be had")?;
+        cx.create_volume(other_name).await.or_skip("no volume of --expand-size-bytes can be created")?;
         let again = with_range(&request, large, 0);
         let reply = cx.create_volume(again).await;
-        reply.must_be_refused("of a name that a smaller volume has", refused_with(Code::AlreadyExists))?;
+        reply.must_be_refused("with the name of a smaller volume", refused_with(Code::AlreadyExists))?;
         Ok(())
     }
 }
@@ -114,9 +114,9 @@ check! {
         let required = small_request.capacity_range.unwrap_or_default().required_bytes;
         let again = with_range(&request, required, large - 1);
         let other_name = with_range(&cx.create_volume_request(), required, large - 1);
-        cx.create_volume(other_name).await.or_skip("a volume below that limit cannot be had")?;
+        cx.create_volume(other_name).await.or_skip("no volume below that limit can be created")?;
         let reply = cx.create_volume(again).await;
-        reply.must_be_refused("of a name that a larger volume has", refused_with(Code::AlreadyExists))?;
+        reply.must_be_refused("with the name of a larger volume", refused_with(Code::AlreadyExists))?;
         Ok(())
     }
 }
@@ -148,14 +148,14 @@ check! {
         let other = cx.capability_for(cx.access().other(), Mode::SingleNodeWriter);
         let fresh = cx.create_volume_request();
         let fresh = v1::CreateVolumeRequest { volume_capabilities: vec![other.clone()], ..fresh };
-        cx.create_volume(fresh).await.or_skip("the driver has one access type only")?;
+        cx.create_volume(fresh).await.or_skip("the driver supports only one access type")?;
 
         let request = cx.create_volume_request();
         let volume = recognised(cx, &request).await?;
         let again = v1::CreateVolumeRequest { volume_capabilities: vec![other.clone()], ..request };
         let reply = cx.create_volume(again).await;
         let refusal = refused_with(Code::AlreadyExists);
-        if reply.may_be_refused("of a name used before with another access type", refusal)?.is_none() {
+        if reply.may_be_refused("with a name used before and another access type", refusal)?.is_none() {
             return Ok(());
         }
         let validate = v1::ValidateVolumeCapabilitiesRequest {
@@ -247,12 +247,12 @@ check! {
 /// The protocol does not define compatible parameters, so OK is only a warning.
 async fn warn_if_done(cx: &Cx, request: v1::CreateVolumeRequest, what: &str) -> CheckResult {
     let refusal = refused_with(Code::AlreadyExists)
-        .or(Code::InvalidArgument, "the driver may demand what is left out")
+        .or(Code::InvalidArgument, "the driver may require the omitted fields")
         .or_warn(Code::Internal, "ALREADY_EXISTS tells the caller what is wrong");
     let reply = cx.create_volume(request).await;
-    if reply.may_be_refused(&format!("of a name used before with other {what}"), refusal)?.is_some() {
+    if reply.may_be_refused(&format!("with a name used before and other {what}"), refusal)?.is_some() {
         cx.warn(
-            Violation::new(format!("a name used before is accepted without the {what} it was made with"))
+            Violation::new(format!("a name used before is accepted without the {what} of its volume"))
                 .expected("ALREADY_EXISTS, unless they make no difference")
                 .actual("OK"),
         );

@@ -29,7 +29,7 @@ check! {
             create_with_mode(cx, Mode::SingleNodeMultiWriter).setup("one of the newer single-node modes").await?;
         }
         let reply = create_with_mode(cx, Mode::SingleNodeWriter).await;
-        let made = reply.must("make a SINGLE_NODE_WRITER volume although it has SINGLE_NODE_MULTI_WRITER");
+        let made = reply.must("create a SINGLE_NODE_WRITER volume although SINGLE_NODE_MULTI_WRITER is advertised");
         made.map_err(Stop::of_a_plain_call)?;
         Ok(())
     }
@@ -50,7 +50,7 @@ check! {
         let Err(single) = single else { return Ok(()) };
         let multi = create_with_mode(cx, Mode::SingleNodeMultiWriter).await.any_answer()?;
         let Err(multi) = multi else { return Ok(()) };
-        Err(Violation::new("SINGLE_NODE_MULTI_WRITER is advertised, but neither newer mode can be had")
+        Err(Violation::new("SINGLE_NODE_MULTI_WRITER is advertised, but neither newer mode is accepted")
             .expected("CreateVolume works with SINGLE_NODE_SINGLE_WRITER, SINGLE_NODE_MULTI_WRITER or both")
             .actual(format!("{single}, and {multi}"))
             .into())
@@ -149,7 +149,7 @@ async fn use_plain_volume(cx: &Cx) -> CheckResult {
 async fn use_smallest_volume(cx: &Cx) -> CheckResult {
     let mut request = cx.create_node_volume_request().await?;
     request.capacity_range = Some(v1::CapacityRange { required_bytes: 1, limit_bytes: 0 });
-    let made = cx.create_volume(request).await.or_skip("the driver makes no volume of so few bytes")?;
+    let made = cx.create_volume(request).await.or_skip("the driver creates no volume this small")?;
     let attached = cx.attached(made.into()).await?;
     let mut staging_path = String::new();
     if cx.target().capabilities().has(Capability::StageUnstageVolume) {

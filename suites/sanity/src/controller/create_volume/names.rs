@@ -91,7 +91,7 @@ async fn repeat_and_delete(cx: &Cx, name: &str, volume: &v1::Volume) -> CheckRes
     if let Ok(again) = make(cx, name).await? {
         ensure!(
             again.volume_id == volume.volume_id,
-            "the name {name:?} is not recognised when it is used again";
+            "a repeated request with the name {name:?} creates another volume";
             of: &req::CTRL_CREATEVOL_002,
             expected: format!("volume_id {:?}", volume.volume_id),
             actual: format!("volume_id {:?}", again.volume_id)
@@ -118,7 +118,7 @@ check! {
         cx.new_volume().await?;
         let name = cx.unique_name_of_length(NAME_BYTES_MAX);
         let request = v1::CreateVolumeRequest { name: name.clone(), ..cx.create_volume_request() };
-        let volume = cx.create_volume(request).await.must(&format!("take a name of {} bytes", name.len()))?;
+        let volume = cx.create_volume(request).await.must(&format!("accept a name of {} bytes", name.len()))?;
         repeat_and_delete(cx, &name, &volume).await
     }
 }
@@ -170,7 +170,7 @@ check! {
             let Some((first, second)) = make_both(cx, &names.0, &names.1).await? else { continue };
             ensure!(
                 first != second,
-                "two names that differ only a little got the same volume";
+                "two similar names got the same volume";
                 expected: format!("two volumes for {:?} and {:?}", names.0, names.1),
                 actual: format!("volume_id {first:?} for both")
             );

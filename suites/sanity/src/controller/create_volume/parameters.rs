@@ -48,7 +48,7 @@ check! {
             ..with.clone()
         };
         cx.create_volume(without).setup("a volume without mutable_parameters").await?;
-        cx.create_volume(with).await.must("take the configured mutable_parameters")?;
+        cx.create_volume(with).await.must("accept the configured mutable_parameters")?;
         Ok(())
     }
 }
@@ -97,7 +97,7 @@ check! {
         if let Answer::Refused(refused) = reply.answer()
             && !is_taken_with_a_file_system(cx).await?
         {
-            return Err(Stop::broken(format!("CreateVolume rejects file systems with a name as well: {refused}")));
+            return Err(Stop::broken(format!("CreateVolume also rejects a named file system: {refused}")));
         }
         let made = reply.must("choose a file system if none is named");
         made.map_err(Stop::of_a_plain_call)?;
@@ -163,7 +163,7 @@ check! {
                 .or(Code::OutOfRange, "the specification names no code")
                 .or_warn(Code::Internal, "INVALID_ARGUMENT tells the caller what is wrong")
                 .or_warn(Code::Unknown, "INVALID_ARGUMENT tells the caller what is wrong");
-            let what = "with a capability that is rejected when it stands alone, next to a supported one";
+            let what = "with a supported capability and one that is rejected alone";
             cx.create_volume(request).await.must_be_refused(what, refusal)?;
             return Ok(());
         }

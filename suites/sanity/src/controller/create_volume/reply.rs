@@ -123,7 +123,7 @@ check! {
         let request = cx.create_volume_request();
         let first = cx.create_volume(request.clone()).setup("a volume").await?;
         for _ in 0..2 {
-            let again = cx.create_volume(request.clone()).await.must("answer with the volume made before")?;
+            let again = cx.create_volume(request.clone()).await.must("return the existing volume")?;
             ensure!(
                 again.volume_id == first.volume_id,
                 "a name already in use returned a different volume";

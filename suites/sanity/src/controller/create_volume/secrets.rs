@@ -33,9 +33,9 @@ check! {
     async |cx| {
         // A driver may reject an unknown key of any size.
         let small = v1::CreateVolumeRequest { secrets: filled(cx, false), ..cx.create_volume_request() };
-        cx.create_volume(small).await.or_skip("the driver takes no secrets but its own")?;
+        cx.create_volume(small).await.or_skip("the driver accepts no secrets but its own")?;
         let large = v1::CreateVolumeRequest { secrets: filled(cx, true), ..cx.create_volume_request() };
-        cx.create_volume(large).await.must("take secrets of nearly 4 KiB as it takes small ones")?;
+        cx.create_volume(large).await.must("accept secrets of nearly 4 KiB like small ones")?;
         Ok(())
     }
 }
@@ -50,7 +50,7 @@ fn merged(cx: &Cx) -> CheckResult<Pairs> {
     }
     let lacks = |rpc| cx.config().secrets_for(rpc).is_none_or(|own| own.len() < merged.len());
     match merged.is_empty() || !(lacks("CreateVolume") || lacks("DeleteVolume")) {
-        true => Err(Stop::skip("no other RPC has secrets beside those of CreateVolume and DeleteVolume")),
+        true => Err(Stop::skip("no other RPC has secrets besides those of CreateVolume and DeleteVolume")),
         false => Ok(merged),
     }
 }
@@ -69,9 +69,9 @@ check! {
         let separate = cx.new_volume().await?;
         cx.delete_volume(&separate.volume_id).setup("a volume that is deleted").await?;
         let made = with_all.create_volume(with_all.create_volume_request()).await;
-        let volume = made.must("take secrets of other RPCs beside its own")?;
+        let volume = made.must("accept secrets of other RPCs besides its own")?;
         let deleted = with_all.delete_volume(&volume.volume_id).await;
-        deleted.must("take secrets of other RPCs beside its own")?;
+        deleted.must("accept secrets of other RPCs besides its own")?;
         Ok(())
     }
 }

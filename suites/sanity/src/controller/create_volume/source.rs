@@ -25,14 +25,14 @@ async fn copied(cx: &Cx, source: Source, origin: &v1::Volume, what: &str) -> Che
     if copy.content_source.is_none() {
         cx.warn(
             Violation::new(
-                "the reply for a copy does not name its source, without which some callers reject the volume",
+                "the reply for a copy does not name its source, so some callers reject the volume",
             )
             .of(&req::MSG_VOLUME_013)
             .expected(format!("content_source {}", wire(&source)))
             .actual("none"),
         );
     }
-    let again = cx.create_volume(request).await.must("answer with the volume made before");
+    let again = cx.create_volume(request).await.must("return the existing volume");
     let again = again.map_err(|stop| stop.of(&req::CTRL_CREATEVOL_002))?;
     if again.volume_id == copy.volume_id && again.content_source != copy.content_source {
         cx.warn(
@@ -256,7 +256,7 @@ check! {
         if let Some(copy) = reply.may_be_refused("larger than its source", too_large())? {
             ensure!(
                 copy.capacity_bytes == 0 || copy.capacity_bytes >= larger,
-                "the copy is not as large as asked for";
+                "the copy is smaller than requested";
                 expected: format!("capacity_bytes of at least {}, or 0 for unknown", sized(larger).of_field()),
                 actual: sized(copy.capacity_bytes).of_field()
             );
@@ -338,7 +338,7 @@ check! {
         {
             // The data may still be there; only reading the volume would show it.
             cx.warn(
-                Violation::new("a clone was asked for, CLONE_VOLUME is not advertised, and a volume was made")
+                Violation::new("CreateVolume from a volume succeeded without CLONE_VOLUME, and does not name that source")
                     .expected("INVALID_ARGUMENT, or a volume with that content_source")
                     .actual(format!("OK with content_source {}", wires(&copy.content_source))),
             );

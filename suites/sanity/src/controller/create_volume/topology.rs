@@ -149,7 +149,7 @@ fn reachable(volume: &v1::Volume, requisite: &[Segments]) -> CheckResult {
     for (rule, how_many, kept) in judged {
         ensure!(
             kept,
-            "the volume does not lie where it was asked to";
+            "the volume is not in the requested topology";
             of: rule,
             expected: format!("accessible_topology with {how_many} of the requisite {requisite:?}"),
             actual: format!("{reported:?}")
@@ -180,7 +180,7 @@ check! {
         let places = &volume.accessible_topology;
         ensure!(
             places.is_empty() || places.iter().any(|place| meets(&place.segments, &nowhere)),
-            "a volume was made that cannot be reached from where it was asked for";
+            "a volume was created that is not accessible from the requested topology";
             expected: format!("a rejection, or accessible_topology with the requisite {nowhere:?}"),
             actual: format!("OK with {:?}", places.iter().map(|place| &place.segments).collect::<Vec<_>>())
         );
@@ -312,7 +312,7 @@ check! {
         match cx.create_volume(request).await.any_answer()? {
             Ok(copy) => reachable(&copy, &[there]),
             Err(refused) => {
-                cx.note(format!("a copy in another place is rejected: {refused}"));
+                cx.note(format!("a copy in another topology is rejected: {refused}"));
                 Ok(())
             }
         }
@@ -345,7 +345,7 @@ check! {
             let reported: Vec<_> = volume.accessible_topology.into_iter().map(|place| place.segments).collect();
             ensure!(
                 reported.is_empty() || reported.iter().any(|place| meets(place, first)),
-                "the volume does not lie in the place that was preferred to others";
+                "the volume is not in the preferred topology";
                 expected: format!("accessible_topology with {first:?}, unless there is no room"),
                 actual: format!("{reported:?}")
             );

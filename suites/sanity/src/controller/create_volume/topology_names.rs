@@ -9,7 +9,7 @@ async fn segments(cx: &Cx) -> CheckResult<Vec<Segments>> {
     let volume = cx.new_volume().await?;
     let mut all: Vec<_> = volume.accessible_topology.into_iter().map(|topology| topology.segments).collect();
     if all.is_empty() {
-        return Err(Stop::skip("the volume can be reached from everywhere"));
+        return Err(Stop::skip("the volume is accessible from everywhere"));
     }
     if NODE.unmet(cx.target(), cx.access()).is_none()
         && let Ok(node) = cx.call(v1::NodeGetInfoRequest::default()).await.any_answer()?

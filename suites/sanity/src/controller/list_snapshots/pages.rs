@@ -52,7 +52,7 @@ async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<Vec<Vec<String>>> {
         let page = if token.is_empty() {
             call.setup("a list").await?
         } else {
-            let followed = call.await.must("take a next_token that it has just given");
+            let followed = call.await.must("accept a next_token that it has just returned");
             followed.map_err(|stop| stop.of(&req::CTRL_LISTSNAP_011))?
         };
         let snapshots = page.entries.into_iter().map(|entry| entry.snapshot.unwrap_or_default());
@@ -62,7 +62,7 @@ async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<Vec<Vec<String>>> {
         }
         ensure!(
             tokens.insert(page.next_token.clone()),
-            "the list never ends: a page gives a next_token that an earlier page gave";
+            "the list never ends: a page returns the next_token of an earlier page";
             of: &req::CTRL_LISTSNAP_016,
             expected: "an empty next_token on the last page, and a new one on each before",
             actual: format!("next_token {:?} again on page {}", page.next_token, pages.len())
@@ -128,7 +128,7 @@ check! {
             let page = cx.call(page_request(max_entries, "")).setup("a list").await?;
             ensure!(
                 page.entries.len() <= max_entries as usize,
-                "a page has more entries than were asked for";
+                "a page has more entries than requested";
                 expected: format!("at most {max_entries}"),
                 actual: page.entries.len()
             );

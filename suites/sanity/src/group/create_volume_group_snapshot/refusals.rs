@@ -138,7 +138,7 @@ check! {
     async |cx| {
         let mut request = request_for(cx, &two_volumes(cx).await?);
         request.name.push_str("-größe-名前");
-        cx.create_group_snapshot(request).await.must("take a name with letters beyond ASCII")?;
+        cx.create_group_snapshot(request).await.must("accept a name with non-ASCII letters")?;
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> Che
     );
     ensure!(
         member_ids(first) == member_ids(again),
-        "one group snapshot has other members than before";
+        "the members of a group snapshot have changed";
         expected: format!("{:?}", member_ids(first)),
         actual: format!("{:?}", member_ids(again))
     );
@@ -47,7 +47,7 @@ check! {
         let request = request_for(cx, &two_volumes(cx).await?);
         let first = cx.create_group_snapshot(request.clone()).setup("a group snapshot").await?;
         let again =
-            cx.create_group_snapshot(request.clone()).await.must("answer with the group snapshot made before")?;
+            cx.create_group_snapshot(request.clone()).await.must("return the existing group snapshot")?;
         same(&first, &again)?;
         if another_moment(cx, first.creation_time.as_ref(), again.creation_time.as_ref()).await {
             let later = cx.create_group_snapshot(request).await.must("answer OK to the same request later")?;
@@ -77,7 +77,7 @@ check! {
             Err(refused) => refused.to_string(),
         };
         cx.warn(
-            Violation::new("sources in another order are taken for another request")
+            Violation::new("the same sources in another order are treated as another request")
                 .expected(expected)
                 .actual(seen),
         );

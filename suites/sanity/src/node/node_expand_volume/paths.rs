@@ -33,14 +33,14 @@ check! {
 async fn takes_volume_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     let Published { staged, target_path } = published_at_path_of(cx, bytes).await?;
     let reply = expand(cx, request(cx, &staged, &target_path, present_bytes(cx, &staged))).await?;
-    reply.must(&format!("take a volume_path of {bytes} bytes"))?;
+    reply.must(&format!("accept a volume_path of {bytes} bytes"))?;
     Ok(())
 }
 
 async fn takes_staging_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     let Published { staged, target_path } = cx.published(staged_at_path_of(cx, bytes).await?).await?;
     let reply = expand(cx, request(cx, &staged, &target_path, present_bytes(cx, &staged))).await?;
-    reply.must(&format!("take a staging_target_path of {bytes} bytes"))?;
+    reply.must(&format!("accept a staging_target_path of {bytes} bytes"))?;
     Ok(())
 }
 

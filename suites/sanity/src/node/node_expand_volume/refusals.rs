@@ -46,7 +46,7 @@ check! {
         let reply = cx.call(request(cx, &staged, &path, present)).await;
         if reply.any_answer()?.is_ok() {
             cx.warn(
-                Violation::new("NodeExpandVolume returned OK at a path where the volume is not")
+                Violation::new("NodeExpandVolume returned OK at a path where the volume is neither staged nor published")
                     .expected("an error, unless there is nothing to do on the node")
                     .actual("OK"),
             );

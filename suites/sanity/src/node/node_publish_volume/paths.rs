@@ -11,7 +11,7 @@ async fn takes_target_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     if reply.code()? != Code::Ok {
         short_path_works(cx, &staged).await?;
     }
-    reply.must(&format!("take a target_path of {bytes} bytes"))?;
+    reply.must(&format!("accept a target_path of {bytes} bytes"))?;
     Ok(())
 }
 
@@ -31,7 +31,7 @@ async fn takes_staging_path_of(cx: &Cx, bytes: usize) -> CheckResult {
         cx.node_unstage(&volume_id, &staged.staging_path).setup("a volume that is unstaged").await?;
         short_path_works(cx, &cx.staged(staged.attached).await?).await?;
     }
-    reply.must(&format!("take a staging_target_path of {bytes} bytes"))?;
+    reply.must(&format!("accept a staging_target_path of {bytes} bytes"))?;
     Ok(())
 }
 
