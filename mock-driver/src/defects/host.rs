@@ -18,7 +18,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::defect::Defect;
 use crate::driver::MockDriver;
-use crate::state::Source;
+use crate::state::{Source, Volume};
 
 /// The prefix of the names of all directories that csi-sanity creates.
 const TESTS: &str = "csi-sanity-";
@@ -57,6 +57,11 @@ pub(super) fn before_delete_volume(driver: &MockDriver, request: &DeleteVolumeRe
     }
     if driver.has(Defect::DeleteVolumeRunsIds) {
         run(&request.volume_id);
+    }
+    if driver.has(Defect::CreateVolumeResolvesNames) {
+        for target in targets_of_one_path(driver, &request.volume_id) {
+            clear(Path::new(&target));
+        }
     }
 }
 
@@ -127,6 +132,12 @@ pub(super) fn after_node_publish_volume(driver: &MockDriver, request: &NodePubli
     {
         let _ = symlink(other, target);
     }
+    if driver.has(Defect::CreateVolumeResolvesNames)
+        && let Some(other) = targets_of_one_path(driver, &request.volume_id).first()
+        && fs::remove_dir(target).is_ok()
+    {
+        let _ = symlink(other, target);
+    }
     if driver.has(Defect::CopiesFollowLinks) {
         for source in targets_of_source(driver, &request.volume_id) {
             let _ = copy_through_links(Path::new(&source), target);
@@ -143,7 +154,9 @@ pub(super) fn before_node_unpublish_volume(driver: &MockDriver, request: &NodeUn
         empty(path);
     }
     let target = Path::new(path);
-    if driver.has(Defect::NodePublishMixesUpVolumes) && target.is_symlink() && is_of_tests(target) {
+    let may_be_link =
+        driver.has(Defect::NodePublishMixesUpVolumes) || driver.has(Defect::CreateVolumeResolvesNames);
+    if may_be_link && target.is_symlink() && is_of_tests(target) {
         let _ = fs::remove_file(target);
     }
     if driver.has(Defect::NodePublishJoinsMountOptions) && is_of_tests(target) {
@@ -174,6 +187,41 @@ fn target_of_another(driver: &MockDriver, request: &NodePublishVolumeRequest) ->
     let others = state.volumes.values().filter(|volume| volume.id != request.volume_id);
     let mut targets = others.flat_map(|volume| volume.on(driver.this_node()).published.keys());
     targets.find(|target| is_of_tests(Path::new(target)) && !Path::new(target).is_symlink()).cloned()
+}
+
+/// The target paths on this node of the other volumes whose names are the path that the name of this volume is.
+fn targets_of_one_path(driver: &MockDriver, volume_id: &str) -> Vec<String> {
+    let state = driver.state();
+    let path = |volume: &Volume| volume.name.as_deref().map(resolved);
+    let Some(volume) = state.volumes.get(volume_id) else { return Vec::new() };
+    let is_one =
+        |other: &&Volume| other.id != volume.id && path(volume).is_some() && path(other) == path(volume);
+    let others = state.volumes.values().filter(is_one);
+    let targets = others.flat_map(|other| other.on(driver.this_node()).published.keys());
+    targets
+        .filter(|target| is_of_tests(Path::new(target)) && !Path::new(target).is_symlink())
+        .cloned()
+        .collect()
+}
+
+/// Resolves a name as a path.
+fn resolved(name: &str) -> PathBuf {
+    let mut path = PathBuf::new();
+    for component in Path::new(name).components() {
+        match component {
+            Component::ParentDir => drop(path.pop()),
+            Component::Normal(part) => path.push(part),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    path
+}
+
+/// Removes the files in a directory.
+fn clear(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let _ = fs::remove_file(entry.path());
+    }
 }
 
 /// The target paths of the volume from which this one was copied.

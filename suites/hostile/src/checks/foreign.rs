@@ -1,9 +1,16 @@
 //! Uses ids and names that resemble those of other objects.
 
-use csi_harness::prelude::*;
+use std::fs;
+use std::path::Path;
 
-use crate::rules::{HOSTILE_ID_001, HOSTILE_ID_002};
+use csi_harness::prelude::*;
+use csi_harness::spec::verdict::Damage;
+
+use crate::rules::{HOSTILE_ID_001, HOSTILE_ID_002, HOSTILE_PATH_001};
 use crate::sweep::Budget;
+
+/// The name of a file in a volume.
+const MARK: &str = "csi-sanity-mark";
 
 /// Returns ids that contain the id of an object, in forms that no other object's id has.
 fn resembling(id: &str) -> [String; 11] {
@@ -181,7 +188,83 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&VOLUMES, &SNAPSHOTS, &NAMES];
+check! {
+    /// A driver that joins names to a directory gives volumes whose names are one path one directory. The second volume shows the data of the
+    /// first one, and DeleteVolume of it deletes them.
+    PATHS {
+        id: "hostile/foreign/paths-as-names",
+        title: "volumes whose names are one path, such as a and x/../a, do not share their data",
+        spec: [HOSTILE_PATH_001],
+        needs: [NODE, CREATE_DELETE_VOLUME, MOUNT_ACCESS],
+        refuted_by: ["create-volume-resolves-names"],
+        runs: CrashProne,
+    }
+    async |cx| {
+        let request = cx.create_node_volume_request().await?;
+        let volume = cx.create_volume(request.clone()).setup("a volume").await?;
+        let first = use_it(cx, volume.clone()).await?;
+        let mark = Path::new(&first.target_path).join(MARK);
+        if fs::write(&mark, &request.name).is_err() {
+            return Err(Stop::skip("the tests cannot write into the volume"));
+        }
+        let ended = are_apart(cx, &request, &volume, &mark).await;
+        // A driver without a mount there need not remove the contents of the directory.
+        let _ = fs::remove_file(&mark);
+        ended
+    }
+}
+
+/// Checks that a volume is not shown by volumes whose names are the path that its name is, and that it outlives them.
+async fn are_apart(
+    cx: &Cx,
+    request: &v1::CreateVolumeRequest,
+    volume: &v1::Volume,
+    mark: &Path,
+) -> CheckResult {
+    let name = &request.name;
+    for other in [format!("csi-sanity/../{name}"), format!("./{name}"), format!("{name}/.")] {
+        let scope = cx.scope();
+        let named = v1::CreateVolumeRequest { name: other.clone(), ..request.clone() };
+        let Ok(second) = scope.create_volume(named).await.any_answer()? else { continue };
+        ensure!(
+            second.volume_id != volume.volume_id,
+            "CreateVolume with the name {other:?} returns the volume with the name {name:?}";
+            expected: "another volume, or a rejection",
+            actual: format!("volume_id {:?} in both replies", second.volume_id),
+        );
+        let is_shown = match use_it(&scope, second).await {
+            Ok(published) => Path::new(&published.target_path).join(MARK).exists(),
+            Err(Stop::Broken(_)) => false,
+            Err(other) => return Err(other),
+        };
+        if let Some(why) = scope.undo_best_effort().await {
+            cx.note(why);
+        }
+        if !mark.exists() {
+            return Err(Violation::new(format!(
+                "deleting the volume with the name {other:?} deletes the data of the volume with the name {name:?}"
+            ))
+            .expected("two volumes that have nothing to do with each other, or a rejection")
+            .actual(format!("{} no longer exists", mark.display()))
+            .damage(Damage::DataLoss)
+            .into());
+        }
+        ensure!(
+            !is_shown,
+            "the volume with the name {other:?} shows the data of the volume with the name {name:?}";
+            expected: "an empty volume, or a rejection",
+            actual: format!("a file that was written to the volume {:?}", volume.volume_id),
+        );
+    }
+    Ok(())
+}
+
+/// Publishes a volume.
+async fn use_it(cx: &Cx, volume: v1::Volume) -> CheckResult<Published> {
+    cx.published(cx.staged(cx.attached(volume.into()).await?).await?).await
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&VOLUMES, &SNAPSHOTS, &NAMES, &PATHS];
 
 #[cfg(test)]
 mod tests {
