@@ -545,12 +545,10 @@ impl Cx {
     /// # Errors
     /// Broken if the parent cannot be made; skip if paths of that length are impossible here.
     pub async fn target_path_of_length(&self, bytes: usize) -> Result<String, Stop> {
-        let path =
-            self.paths().make_target(&PathParts::flat(&self.unique_name())).await.map_err(Stop::Broken)?;
-        let mut path = text(path)?;
-        self.made(&path);
+        let mut path = self.make_target(PathParts::flat(&self.unique_name())).await?;
         let missing = bytes.checked_sub(path.len()).ok_or_else(|| no_path_of(bytes))?;
         path.push_str(&"x".repeat(missing));
+        // A driver may leave this path, which is then in the way of the directories above it.
         self.owns(Resource::TargetDirectories(PathBuf::from(&path)));
         Ok(path)
     }
