@@ -119,14 +119,21 @@ where
     F: Future<Output = Result<Undone, Stays>>,
 {
     let mut is_done = false;
-    let is_mounted = || session.paths().commands().is_none() && !mounts::at(Path::new(path)).is_empty();
+    let is_seen_here = session.paths().commands().is_none();
+    let is_mounted = || is_seen_here && !mounts::at(Path::new(path)).is_empty();
+    let is_gone = || {
+        let found = std::fs::symlink_metadata(path);
+        is_seen_here && found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
     for _ in 0..TRIES_MAX {
         match undo().await {
             Ok(undone) => is_done |= undone == Undone::Done,
             Err(stays) => {
                 // The mount is there, so that the volume is in use whatever the driver answers.
                 let obstacle = if is_mounted() { Obstacle::Other } else { stays.obstacle };
-                return Err(Stays { obstacle, ..stays });
+                // Nothing is at the path any more, so an earlier call may have undone it, such as one with a hostile id.
+                let in_doubt = stays.in_doubt || is_gone();
+                return Err(Stays { obstacle, in_doubt, ..stays });
             }
         }
         if !is_mounted() {

@@ -311,6 +311,40 @@ async fn much_is_undone_by_several_calls_at_once() {
 }
 
 check! {
+    /// Undoes everything by calls that the ledger does not see, as calls with hostile ids may do.
+    UNDOES_UNSEEN {
+        id: "undoing/undoes-unseen",
+        title: "undoes everything unseen",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let published = cx.published(cx.staged(cx.attached(volume.into()).await?).await?).await?;
+        let Published { staged, target_path } = published;
+        let (volume_id, staging_target_path) = (staged.attached.volume.id, staged.staging_path);
+        let unpublish = v1::NodeUnpublishVolumeRequest { volume_id: volume_id.clone(), target_path };
+        cx.call(unpublish).await.must("unpublish the volume")?;
+        let unstage = v1::NodeUnstageVolumeRequest { volume_id: volume_id.clone(), staging_target_path };
+        cx.call(unstage).await.must("unstage the volume")?;
+        let detach = v1::ControllerUnpublishVolumeRequest { volume_id: volume_id.clone(), ..Default::default() };
+        cx.call(detach).await.must("detach the volume")?;
+        cx.call(v1::DeleteVolumeRequest { volume_id, ..Default::default() }).await.must("delete the volume")?;
+        Ok(())
+    }
+}
+
+/// A driver that rejects NodeUnpublishVolume of a deleted volume leaves it open whether it is unpublished, but nothing is at its path.
+#[tokio::test]
+async fn a_target_path_that_is_gone_makes_no_check_inconclusive() {
+    let defects = vec![csi_mock_driver::Defect::NodeUnpublishUnknownAsInternal];
+    let mock = csi_mock_driver::Config { defects, ..Default::default() };
+    let ran = Bench::start(mock, config()).await.run(&[&UNDOES_UNSEEN]).await;
+    assert_eq!(ran.outcome(&UNDOES_UNSEEN), &Outcome::Passed);
+    assert!(ran.summary.left_behind.iter().all(|left| left.in_doubt), "{:?}", ran.summary.left_behind);
+}
+
+check! {
     /// Mounts that the driver knows nothing of, so that it undoes none: at a target path, and where the run has made nothing.
     MOUNTS {
         id: "undoing/mounts",
