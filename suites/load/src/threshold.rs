@@ -239,10 +239,10 @@ mod tests {
             ("CreateVolum p99 < 5s", "did you mean CreateVolume"),
             ("CreateVolume p98 < 5s", "p99.9"),
             ("CreateVolume p99 <= 5s", "neither < nor >"),
-            ("CreateVolume p99 < 5", "no limit"),
-            ("CreateVolume errors < 5", "no limit"),
-            ("CreateVolume p99 < -5%", "no limit"),
-            ("CreateVolume rate > +5%", "no limit"),
+            ("CreateVolume p99 < 5", "is not a limit"),
+            ("CreateVolume errors < 5", "is not a limit"),
+            ("CreateVolume p99 < -5%", "is not a limit"),
+            ("CreateVolume rate > +5%", "is not a limit"),
         ] {
             let error = text.parse::<Threshold>().unwrap_err();
             assert!(error.contains(expected), "{error}");
