@@ -10,6 +10,8 @@ use crate::text::message::shape;
 
 /// Characters of a message that are compared to find out if two calls failed for one reason.
 const REASON_CHARS_MAX: usize = 200;
+/// Bytes up to which lines of a message are shown after the first one.
+const LINES_BYTES_MAX: usize = 240;
 
 /// The three ways a call can end.
 #[derive(Clone, Debug)]
@@ -62,16 +64,27 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Some drivers send a whole stack trace as the message; the recorded call has all of it.
-        let (first, more) = self.message.split_once('\n').unwrap_or((&self.message, ""));
-        let more = if more.trim().is_empty() { "" } else { " …" };
-        write!(f, "{} {first:?}{more}", code_name(self.code))?;
+        let message = self.message.trim_end();
+        let (lines, rest) = message.split_at(first_lines(message));
+        let more = if rest.trim().is_empty() { "" } else { " …" };
+        write!(f, "{} {lines:?}{more}", code_name(self.code))?;
         match self.after_messages {
             0 => Ok(()),
             1 => f.write_str(" after 1 message"),
             some => write!(f, " after {some} messages"),
         }
     }
+}
+
+/// The end of the first line of a message, and of as many lines after it as are short: the output of a command that failed often stands
+/// there. Some drivers send a whole stack trace, of which the recorded call has the rest.
+fn first_lines(message: &str) -> usize {
+    let ends = message.match_indices('\n').map(|(at, _)| at).chain([message.len()]);
+    let ends = ends.scan(None, |first, end| {
+        let first = *first.get_or_insert(end);
+        (end == first || end <= LINES_BYTES_MAX).then_some(end)
+    });
+    ends.last().unwrap_or_default()
 }
 
 impl<T> Answer<T> {
@@ -165,4 +178,26 @@ pub(crate) enum Exists {
     Perhaps,
     /// A call has made it.
     Yes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_shown_up_to_its_first_long_line() {
+        let shown = |message: &str| {
+            let message = message.to_owned();
+            Refused { code: Code::Unknown, message, after_messages: 0 }.to_string()
+        };
+        assert_eq!(
+            shown("exit status 32\nOutput: no mount point\n"),
+            r#"UNKNOWN "exit status 32\nOutput: no mount point""#
+        );
+        let frames = format!("panic\n{}", "frame ".repeat(50));
+        assert_eq!(shown(&frames), "UNKNOWN \"panic\" …");
+        let long = "x".repeat(300);
+        assert_eq!(shown(&format!("{long}\nmore")), format!("UNKNOWN {long:?} …"));
+        assert_eq!(shown(""), "UNKNOWN \"\"");
+    }
 }
