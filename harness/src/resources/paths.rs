@@ -22,6 +22,7 @@ use crate::driver::Notebook;
 use crate::resources::logbook::Logbook;
 use crate::resources::mounts;
 use crate::resources::resource::Resource;
+use crate::text::shorten::named;
 pub(crate) use layout::{Layout, PathParts};
 
 /// Time limit of a path command, where the user sets none.
@@ -370,8 +371,20 @@ async fn remove(path: &Path) -> Result<(), String> {
     match tokio::fs::remove_dir(path).await {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(format!("failed to remove {}: {error}", path.display())),
+        Err(error) => {
+            // A mount point is busy instead, and reading it could hang.
+            let is_full = error.kind() == ErrorKind::DirectoryNotEmpty;
+            let left = is_full.then(|| first_entry(path)).flatten();
+            let left = left.map_or_else(String::new, |name| format!(", since {name} is still in it"));
+            Err(format!("failed to remove {}{left}: {error}", path.display()))
+        }
     }
+}
+
+/// The name of something in a directory.
+fn first_entry(directory: &Path) -> Option<String> {
+    let entry = std::fs::read_dir(directory).ok()?.next()?.ok()?;
+    Some(named(&entry.file_name().to_string_lossy()))
 }
 
 /// Removes an empty directory or file. What cannot be removed, such as a mount point, shows when its parent is.
