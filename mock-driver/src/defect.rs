@@ -239,7 +239,7 @@ named! {
     CreateVolumeRepeatDropsTopology, "create-volume-repeat-drops-topology", "a repeated request is answered without accessible_topology";
     CreateVolumeRepeatIgnoresLimit, "create-volume-repeat-ignores-limit", "a repeat with limit_bytes below the size of the volume is OK";
     CreateVolumeRepeatTakesContextFromRequest, "create-volume-repeat-takes-context-from-request", "a repeat with other parameters is OK, and its volume_context is made from those parameters";
-    CreateVolumeResolvesNames, "create-volume-resolves-names", "volumes whose names are one path, such as `a` and `x/../a`, share one directory";
+    CreateVolumeResolvesNames, "create-volume-resolves-names", "volumes whose names resolve to one path, such as `a` and `x/../a`, share one directory";
     CreateVolumeRestoresElsewhere, "create-volume-restores-elsewhere", "a volume made from a snapshot is where the snapshot cannot be used, unless a topology is required";
     CreateVolumeReusesIds, "create-volume-reuses-ids", "all volumes get one volume_id";
     CreateVolumeReversesPreferred, "create-volume-reverses-preferred", "preferred topologies are tried from last to first";

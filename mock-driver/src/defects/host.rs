@@ -189,7 +189,7 @@ fn target_of_another(driver: &MockDriver, request: &NodePublishVolumeRequest) ->
     targets.find(|target| is_of_tests(Path::new(target)) && !Path::new(target).is_symlink()).cloned()
 }
 
-/// The target paths on this node of the other volumes whose names are the path that the name of this volume is.
+/// The target paths on this node of the other volumes whose names resolve to one path with the name of this volume.
 fn targets_of_one_path(driver: &MockDriver, volume_id: &str) -> Vec<String> {
     let state = driver.state();
     let path = |volume: &Volume| volume.name.as_deref().map(resolved);

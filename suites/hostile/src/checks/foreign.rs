@@ -189,11 +189,11 @@ check! {
 }
 
 check! {
-    /// A driver that joins names to a directory gives volumes whose names are one path one directory. The second volume shows the data of the
-    /// first one, and DeleteVolume of it deletes them.
+    /// A driver that joins names to a directory uses one directory for all volumes whose names resolve to that path. The second volume shows
+    /// the data of the first one, and DeleteVolume of it deletes them.
     PATHS {
         id: "hostile/foreign/paths-as-names",
-        title: "volumes whose names are one path, such as a and x/../a, do not share their data",
+        title: "volumes whose names resolve to one path, such as a and x/../a, do not share their data",
         spec: [HOSTILE_PATH_001],
         needs: [NODE, CREATE_DELETE_VOLUME, MOUNT_ACCESS],
         refuted_by: ["create-volume-resolves-names"],
@@ -214,7 +214,7 @@ check! {
     }
 }
 
-/// Checks that a volume is not shown by volumes whose names are the path that its name is, and that it outlives them.
+/// Checks that volumes whose names resolve to the name of this volume do not show its data, and that it outlives them.
 async fn are_apart(
     cx: &Cx,
     request: &v1::CreateVolumeRequest,
