@@ -14,7 +14,7 @@ use tonic::Code;
 
 use crate::client::answer::{Answer, NoAnswer, Received};
 use crate::client::spent::{Clock, TimeSpent};
-use crate::protocol::rpc::{Facts, Resource};
+use crate::protocol::rpc::Facts;
 use crate::spec::verdict::{CutShort, ReproductionStep, Violation};
 
 /// Calls kept for one check, encoded. A check that makes more loses some from the middle: the first ones made what the
@@ -374,11 +374,8 @@ impl CallLog {
             let (Some(facts), Answer::Ok(response)) = (Facts::of(call.rpc), call.outcome()) else {
                 return false;
             };
-            let is_shown_by_lists = || {
-                matches!(facts.makes(), Some(Resource::Volume | Resource::Snapshot | Resource::GroupSnapshot))
-            };
             match ids.is_empty() {
-                true => is_shown_by_lists(),
+                true => facts.makes_listed(),
                 false => {
                     facts.changes()
                         && (is_about_them(&call.request().to_string())

@@ -30,6 +30,8 @@ pub use self::shared_ids::SharedIds;
 
 /// Breaches kept for one run; one that has more has enough to mend.
 const BREACHES_MAX: usize = 200;
+/// Earlier calls kept with one breach. The first ones make its objects, or some entries of a list.
+const BEFORE_MAX: usize = 12;
 /// Ids kept of what was made by requests beyond the limits.
 const OVERSIZED_MAX: usize = 10_000;
 /// Elements looked at of each list.
@@ -209,9 +211,13 @@ impl Heard<'_> {
             ids(&request, &mut |id| {
                 objects.insert(id.to_owned());
             });
+            // Most calls of a check are about one node.
+            if let Some(node) = request.get_field_by_name("node_id").as_deref().and_then(Value::as_str) {
+                objects.remove(node);
+            }
         }
         let changes = self.caller.map(|caller| caller.log.changes_of(&objects)).unwrap_or_default();
-        changes.iter().map(CallRecord::reproduction).collect()
+        changes.iter().take(BEFORE_MAX).map(CallRecord::reproduction).collect()
     }
 
     /// Looks at an error that the driver sent.

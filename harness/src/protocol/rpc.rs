@@ -96,6 +96,11 @@ impl Facts {
         self.does == Does::Lists
     }
 
+    /// Returns true if it makes an object that lists and the capacity depend on.
+    pub(crate) fn makes_listed(&self) -> bool {
+        matches!(self.makes(), Some(Resource::Volume | Resource::Snapshot | Resource::GroupSnapshot))
+    }
+
     /// Returns true if its answer covers everything that the driver keeps: a page of a list, or the free capacity.
     pub(crate) fn is_about_all(&self) -> bool {
         self.lists() || self.rpc == v1::GetCapacityRequest::RPC

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
-use crate::protocol::rpc::{Facts, Resource};
+use crate::protocol::rpc::Facts;
 use crate::spec::requirements::{Requirement, req};
 use crate::spec::verdict::{Damage, Violation};
 
@@ -156,9 +156,7 @@ fn rejected(calls: &[&CallRecord], violation: &Violation) -> Option<usize> {
 /// Returns true if a call that names no object may have met what the other call has made: lists and the capacity depend on volumes and
 /// snapshots, and calls of other services do not.
 fn is_shown_by(call: &CallRecord, other: &CallRecord) -> bool {
-    let is_shown = Facts::of(other.rpc)
-        .and_then(Facts::makes)
-        .is_some_and(|made| matches!(made, Resource::Volume | Resource::Snapshot | Resource::GroupSnapshot));
+    let is_shown = Facts::of(other.rpc).is_some_and(Facts::makes_listed);
     is_shown && makes_something(other) && Facts::of(call.rpc).is_some_and(Facts::is_about_all)
 }
 

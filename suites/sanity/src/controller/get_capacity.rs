@@ -363,7 +363,7 @@ async fn made_of(cx: &Cx, required_bytes: i64) -> CheckResult<Result<v1::Volume,
 }
 
 check! {
-    /// A scheduler takes the number for space at the place that it asks about, and places volumes there in vain.
+    /// A scheduler takes the number for space at the place that it asks about, and places volumes there that cannot be created.
     UNKNOWN_TOPOLOGY {
         id: "controller/get-capacity/unknown-topology",
         title: "there is no capacity where CreateVolume rejects volumes for their topology",
