@@ -232,22 +232,21 @@ async fn are_apart(
             expected: "another volume, or a rejection",
             actual: format!("volume_id {:?} in both replies", second.volume_id),
         );
-        let is_shown = match use_it(&scope, second).await {
+        let users = scope.scope();
+        let is_shown = match use_it(&users, second.clone()).await {
             Ok(published) => Path::new(&published.target_path).join(MARK).exists(),
             Err(Stop::Broken(_)) => false,
             Err(other) => return Err(other),
         };
-        if let Some(why) = scope.undo_best_effort().await {
+        if let Some(why) = users.undo_best_effort().await {
             cx.note(why);
         }
-        if !mark.exists() {
-            return Err(Violation::new(format!(
-                "deleting the volume with the name {other:?} deletes the data of the volume with the name {name:?}"
-            ))
-            .expected("two volumes that have nothing to do with each other, or a rejection")
-            .actual(format!("{} no longer exists", mark.display()))
-            .damage(Damage::DataLoss)
-            .into());
+        is_kept(mark, "unpublishing", &other, name)?;
+        // The call that deletes the data belongs to the check, so that the evidence shows it.
+        let _ = scope.delete_volume(&second.volume_id).await.any_answer()?;
+        is_kept(mark, "deleting", &other, name)?;
+        if let Some(why) = scope.undo_best_effort().await {
+            cx.note(why);
         }
         ensure!(
             !is_shown,
@@ -257,6 +256,20 @@ async fn are_apart(
         );
     }
     Ok(())
+}
+
+/// Checks that the file of the first volume is still there.
+fn is_kept(mark: &Path, doing: &str, other: &str, name: &str) -> CheckResult {
+    if mark.exists() {
+        return Ok(());
+    }
+    Err(Violation::new(format!(
+        "{doing} the volume with the name {other:?} deletes the data of the volume with the name {name:?}"
+    ))
+    .expected("two volumes that have nothing to do with each other, or a rejection")
+    .actual(format!("{} no longer exists", mark.display()))
+    .damage(Damage::DataLoss)
+    .into())
 }
 
 /// Publishes a volume.
