@@ -891,7 +891,8 @@ async fn node_health(recorder: &mut Recorder, id: &str) {
         send!(recorder, node_get_volume_health, request(volume_id, String::new(), String::new()));
     }
     let path = recorder.path("nothing");
-    let long = [128, 200].map(|bytes| format!("/{}", "p".repeat(bytes - 1)));
+    let directory = recorder.path("");
+    let long = [128, 200].map(|bytes| format!("{directory}{}", "p".repeat(bytes - directory.len())));
     let [of_128_bytes, longer] = long;
     for (path, staging) in [(path.clone(), String::new()), (of_128_bytes, longer), (path.clone(), path)] {
         send!(recorder, node_get_volume_health, request(id, path, staging));
