@@ -45,6 +45,15 @@ impl TrackedVolume {
         }
     }
 
+    /// A volume that was deleted just now, with the contexts that it had.
+    ///
+    /// # Errors
+    /// Broken if a volume cannot be made, attached, detached or deleted.
+    pub async fn deleted(cx: &Cx) -> CheckResult<TrackedVolume> {
+        let Attached { volume, publish_context } = cx.deleted_volume().await?;
+        Ok(TrackedVolume { publish_context, ..TrackedVolume::new(cx, volume) })
+    }
+
     /// Does every step of the lifecycle that has to come before the operation, except for the creation of the volume.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ mod preflight;
 mod program;
 mod replay;
 mod reports;
+mod requests;
 mod shards;
 mod stored;
 mod transcripts;

@@ -403,6 +403,29 @@ impl Cx {
         })
     }
 
+    /// A volume that was attached, detached and deleted just now, so that its id and contexts have the driver's form. A driver that finds
+    /// its device by a context may take the disk of the host if the context is missing.
+    ///
+    /// # Errors
+    /// Broken if a call on the way is refused.
+    pub async fn deleted_volume(&self) -> Result<Attached, Stop> {
+        let volume = self.node_volume().await?;
+        // Only a node service gets the contexts.
+        let has_node = self.target().serves(Service::Node);
+        let attached = match has_node {
+            true => self.attached(volume).await?,
+            false => Attached { publish_context: volume.publish_context.clone(), volume },
+        };
+        if has_node && self.target().capabilities().has(Capability::PublishUnpublishVolume) {
+            let node_id = self.node_id().await?;
+            self.controller_unpublish(&attached.volume.id, &node_id)
+                .setup("a volume that is detached")
+                .await?;
+        }
+        self.delete_volume(&attached.volume.id).setup("a volume that is deleted").await?;
+        Ok(attached)
+    }
+
     /// Stages a volume on this node, if the driver stages volumes.
     ///
     /// # Errors

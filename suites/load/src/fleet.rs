@@ -163,8 +163,7 @@ fn choose(from: &[Held], rng: &mut fastrand::Rng) -> Option<Held> {
 
 /// Malformed requests about a volume that was deleted.
 async fn malformed_requests(cx: &Cx) -> CheckResult<Vec<Malformed>> {
-    let mut deleted = TrackedVolume::new(cx, NodeVolume::default());
-    deleted.volume.id = cx.deleted_volume_id().await?;
+    let mut deleted = TrackedVolume::deleted(cx).await?;
     let mut requests = Vec::new();
     for operation in MALFORMED.into_iter().filter(|operation| operation.is_offered(cx)) {
         let right = deleted.request(cx, operation).await?;

@@ -60,20 +60,13 @@ pub(crate) fn stages(cx: &Cx) -> bool {
     cx.target().capabilities().has(Capability::StageUnstageVolume)
 }
 
-/// Makes a volume, attaches and deletes it, so that its id and contexts have the driver's form; returns a made-up one
-/// if the driver deletes no volumes.
+/// Makes and deletes a volume; returns a made-up one if the driver deletes no volumes.
 pub(crate) async fn gone(cx: &Cx) -> CheckResult<Attached> {
     if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
         let volume = NodeVolume { id: cx.unknown_volume_id(), ..Default::default() };
         return Ok(Attached { volume, publish_context: Default::default() });
     }
-    let attached = attached(cx).await?;
-    if cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
-        let node_id = cx.node_id().await?;
-        cx.controller_unpublish(&attached.volume.id, &node_id).setup("a volume that is detached").await?;
-    }
-    cx.delete_volume(&attached.volume.id).setup("a volume that is deleted").await?;
-    Ok(attached)
+    cx.deleted_volume().await
 }
 
 /// Returns the permitted errors for undoing calls about a volume that is [`gone`].

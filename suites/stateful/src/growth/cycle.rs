@@ -99,9 +99,8 @@ impl Cycle {
 
     /// Makes the objects that all rounds use.
     pub(super) async fn begin(self, cx: &Cx) -> CheckResult<Scene> {
-        let nothing = || TrackedVolume::new(cx, NodeVolume::default());
-        let mut scene =
-            Scene { volume: nothing(), deleted: None, sources: Vec::new(), accepted: BTreeSet::new() };
+        let volume = TrackedVolume::new(cx, NodeVolume::default());
+        let mut scene = Scene { volume, deleted: None, sources: Vec::new(), accepted: BTreeSet::new() };
         match self {
             Cycle::Looks | Cycle::Connections | Cycle::GivenUp | Cycle::Expansions => {}
             Cycle::DoAndUndo(Operation::CreateVolume) | Cycle::Reject([Operation::CreateVolume, ..]) => {}
@@ -124,8 +123,7 @@ impl Cycle {
             }
             Cycle::Reject(operations) => {
                 let operation = operations[0];
-                let mut deleted = nothing();
-                deleted.volume.id = cx.deleted_volume_id().await?;
+                let mut deleted = TrackedVolume::deleted(cx).await?;
                 deleted.prepare(cx, operation).await?;
                 scene.volume = deleted.clone();
                 // A driver may look for the volume before it looks at the node.
