@@ -105,6 +105,8 @@ pub struct CallContext {
     pub owner: Presence,
     /// True if a call about another object may still be under way.
     pub pending_elsewhere: bool,
+    /// True if such a call got no answer, so that it may overlap with this one.
+    pub unanswered_elsewhere: bool,
     /// The contents of the volumes, snapshots and members that it copies.
     pub bytes: BTreeMap<Id, Bytes>,
 }
@@ -123,6 +125,7 @@ impl CallContext {
             dependants: Presence::Maybe,
             owner: Presence::Maybe,
             pending_elsewhere: false,
+            unanswered_elsewhere: false,
             bytes: BTreeMap::new(),
         }
     }

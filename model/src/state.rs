@@ -235,6 +235,11 @@ impl<T: HasId> Named<T> {
         self.left.contains_key(&id)
     }
 
+    /// Returns true if any object of this name was deleted while it was in use, and that was not undone.
+    pub fn has_left_in_use(&self) -> bool {
+        !self.left.is_empty()
+    }
+
     /// The places of an object that is not there, but in use.
     pub(super) fn places_left(&mut self, id: Id) -> &mut Places {
         self.left.entry(id).or_default()

@@ -534,7 +534,7 @@ impl<O: Object> StateSet<O> {
         if let (Answer::Refused(code), true) = (answer, pending)
             && leaves_open(*code)
         {
-            let overlaps = context.pending_elsewhere || self.is_any_without_answer(configuration, slot);
+            let overlaps = context.unanswered_elsewhere || self.is_any_without_answer(configuration, slot);
             finding = if overlaps { finding.beside_another_call() } else { finding.remarked() };
         }
         let mut ended = Slots::only(slot);
@@ -601,6 +601,11 @@ impl<O: Object> StateSet<O> {
     /// Calls that may still take effect.
     pub fn pending(&self) -> impl Iterator<Item = &O::Call> {
         self.slots().map(|(_, open)| &open.step.call)
+    }
+
+    /// Returns true if some call got no answer and may still take effect.
+    pub fn has_unanswered(&self) -> bool {
+        self.slots().any(|(_, open)| matches!(open.step.answer, Answer::Unknown))
     }
 
     /// Changes the object by an event that no call asked for.

@@ -166,6 +166,9 @@ fn create(volume: &Volume, wanted: &CreateSpec, context: &CallContext) -> Expect
         None if volume.is_fading(context.invoked) => {
             anything(&req::CTRL_DELETEVOL_002, "with the name of a volume that is being deleted")
         }
+        None if volume.has_left_in_use() => {
+            anything(&req::CTRL_CREATEVOL_001, "with the name of a volume that was deleted while in use")
+        }
         None => create_new(wanted, context),
     }
 }

@@ -8,14 +8,18 @@ use crate::call_context::{CallContext, Presence, Time};
 use crate::names::{Id, ObjectKind, Slot};
 use crate::object::Object;
 use crate::state::{Group, HasId, Held, Named, Volume};
+use crate::state_set::StateSet;
 
 impl Model {
     fn context(&self, span: Span) -> CallContext {
         let pending = self.volumes.values().any(|one| one.pending().next().is_some())
             || self.snapshots.values().any(|one| one.pending().next().is_some())
             || self.groups.values().any(|one| one.pending().next().is_some());
+        let unanswered = self.volumes.values().any(StateSet::has_unanswered)
+            || self.snapshots.values().any(StateSet::has_unanswered)
+            || self.groups.values().any(StateSet::has_unanswered);
         let context = CallContext::new(self.profile.clone(), span.invoked, span.returned);
-        CallContext { pending_elsewhere: pending, ..context }
+        CallContext { pending_elsewhere: pending, unanswered_elsewhere: unanswered, ..context }
     }
 
     pub(super) fn context_of_volume(

@@ -7,7 +7,7 @@ use csi_model::Span;
 use csi_model::answer::{
     Answer, Listed, Response, SnapshotFacts, SnapshotResponse, VolumeFacts, VolumeResponse,
 };
-use csi_model::call::{Call, CreateSpec, List, SnapshotCall};
+use csi_model::call::{Call, CreateSpec, List, Size, SnapshotCall};
 use csi_model::call_context::DriverProfile;
 use csi_model::expectation::{Breach, Known};
 use csi_model::history::{Doubt, Entry, History, Report, check};
@@ -214,4 +214,15 @@ fn a_list_is_not_blamed_for_another_call() {
     let report = granted_and_deleted(known([&unordered.breach]));
     assert!(report.unordered.is_empty(), "{report:#?}");
     assert!(report.undecided.iter().all(|one| one.because != Doubt::Fault), "{report:#?}");
+}
+
+/// A caller with one call at a time has broken no rule on concurrent calls, even if the driver goes on with a call that failed.
+#[test]
+fn a_call_after_a_failed_one_is_not_beside_it() {
+    let odd = || create(v(1), CreateSpec { size: Size { required_bytes: 0, limit_bytes: GIB }, ..wanted() });
+    let failed = breach(Story::new(), odd(), no(Code::Unknown));
+    let mut story = Story::with(DriverProfile { known: known([&failed]), ..profile() });
+    for _ in 0..2 {
+        assert_eq!(story.take(odd(), no(Code::Unknown)).remarks, [failed.clone()]);
+    }
 }

@@ -501,6 +501,15 @@ fn any_answer_is_right_after_deletion_in_use() {
     story.judges(attach(other_volume, N1), [(no(Code::Internal), "CTRL-PUBLISH-001")]);
 }
 
+/// The caller deleted it too early, and a back end may keep the old volume for as long as it is in use.
+#[test]
+fn the_name_of_a_volume_deleted_in_use_may_be_taken() {
+    let mut story = staged();
+    assert_eq!(story.take(delete(v(1)), ok()).stop, None);
+    story.wait();
+    story.judges(create(v(1), wanted()), [(made(facts(v(1))), "fits"), (no(Code::Internal), "fits")]);
+}
+
 #[test]
 fn a_reboot_undoes_leftovers_of_a_deleted_volume() {
     let mut story = made_again_while_staged();
