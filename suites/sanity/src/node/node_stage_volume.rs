@@ -165,7 +165,15 @@ check! {
         let refusal = refused_with(Code::AlreadyExists)
             .or(Code::FailedPrecondition, "the volume may lack that access type")
             .or(Code::InvalidArgument, "the driver may not know that access type");
-        let reply = cx.node_stage(request).await;
+        let reply = cx.node_stage(request.clone()).await;
+        let code = reply.code()?;
+        if ![Code::Ok, Code::AlreadyExists].contains(&code) {
+            let alone = cx.stage_request(&attached(cx).await?, &cx.staging_path().await?);
+            let alone = v1::NodeStageVolumeRequest { volume_capability: request.volume_capability, ..alone };
+            if cx.node_stage(alone).await.code()? == code {
+                return Err(Stop::skip("the driver rejects the other access type alike for a volume that is not staged"));
+            }
+        }
         reply.should_be_refused("of a staged volume with another access type", refusal)
     }
 }
