@@ -1,6 +1,8 @@
 //! Undoes what a run has left that was killed.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +52,12 @@ impl Remains {
         let nodes = target.nodes().len();
         for (resource, node, is_known) in &self.resources {
             let cx = cx.at_node((*node).min(nodes - 1));
-            target.node((*node).min(nodes - 1)).paths().adopt(resource);
+            let paths = target.node((*node).min(nodes - 1)).paths();
+            // A driver that rejects calls about a deleted volume would keep this entry for ever.
+            if paths.commands().is_none() && self.is_over(resource, target.config()) {
+                continue;
+            }
+            paths.adopt(resource);
             if *is_known { cx.owns(resource.clone()) } else { cx.may_own(resource.clone()) }
         }
         let mut left = cx.finish().await;
@@ -59,6 +66,19 @@ impl Remains {
         left.extend(doubtful.map(|left| format!("{}: {}", left.what, left.why)));
         left.extend(self.clear_away());
         left
+    }
+
+    /// Returns true for the place of a volume that this run has deleted, if nothing is at that path any more.
+    fn is_over(&self, resource: &Resource, config: &Config) -> bool {
+        let (Resource::Staging { volume_id, path } | Resource::Publication { volume_id, path }) = resource
+        else {
+            return false;
+        };
+        let is_volume =
+            |(one, ..): &(Resource, usize, bool)| matches!(one, Resource::Volume(id) if id == volume_id);
+        let is_made_before = config.volumes.iter().any(|volume| volume.id == *volume_id);
+        let is_gone = fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        is_gone && !is_made_before && !self.resources.iter().any(is_volume)
     }
 
     /// Loop devices that the driver has left on files of the run: on those of its volumes, and on deleted ones, which no other program uses.
