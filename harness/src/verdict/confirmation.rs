@@ -81,7 +81,13 @@ impl Confirmation {
         let failures: Vec<&Finding> = failed.filter_map(Outcome::finding).collect();
         let is_same =
             |one: &Finding, other: &Finding| fault::is_same(report, &one.violation, &other.violation);
+        // A failure that needs no repetition is in the report already.
+        let is_reported = |one: &Finding| {
+            let failed = report.outcomes().filter(|other| other.kind() == OutcomeKind::Failed);
+            failed.filter_map(Outcome::finding).any(|other| is_same(one, other))
+        };
         let mut new = failures.clone();
+        new.retain(|one| !is_reported(one));
         for Sighting { finding, plays, .. } in &mut self.sightings {
             let recurs = failures.iter().any(|one| is_same(one, finding));
             new.retain(|one| !is_same(one, finding));

@@ -83,6 +83,25 @@ check! {
     }
 }
 
+check! {
+    /// Has replayed a case that fails each time, and shows something else in its first play.
+    PROVEN_AND_ONCE {
+        id: "flaky/proven-and-once",
+        title: "two cases fail, one of them in the first play alone",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+        varies: true,
+    }
+    async |cx| {
+        cx.blame(violation_of("a case failed each time").replayed(2, 2));
+        match PROVEN_AND_ONCE_PLAYS.fetch_add(1, Ordering::Relaxed) {
+            0 => Err(violation_of("something else failed").into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+static PROVEN_AND_ONCE_PLAYS: AtomicU32 = AtomicU32::new(0);
 static STATED_PLAYS: AtomicU32 = AtomicU32::new(0);
 
 check! {
@@ -221,6 +240,15 @@ async fn a_failure_that_recurs_comes_before_a_flaky_one() {
     let outcome = ran.outcome(&ONCE_AND_ALWAYS);
     let message = outcome.violation().map(|violation| violation.message.as_str());
     assert_eq!((outcome.kind(), message), (OutcomeKind::Failed, Some("a case failed")));
+}
+
+/// In an earlier version, the repetitions for another failure made it two.
+#[tokio::test]
+async fn a_proven_failure_is_reported_once() {
+    let ran = ran(config(), "", &[&PROVEN_AND_ONCE]).await;
+    assert_eq!(PROVEN_AND_ONCE_PLAYS.load(Ordering::Relaxed), 4);
+    assert_eq!(ran.outcome(&PROVEN_AND_ONCE).kind(), OutcomeKind::Failed);
+    assert_eq!(ran.stories.matches("a case failed each time").count(), 1, "{}", ran.stories);
 }
 
 #[tokio::test]
