@@ -111,7 +111,7 @@ fn leave_out(cx: &Cx, workload: &mut Workload) -> CheckResult {
         workload.mix.keys().filter(|cycle| !cycle.is_offered(cx)).map(|cycle| cycle.name()).collect();
     if !lacking.is_empty() {
         cx.note(format!(
-            "the driver does not support these life cycles, which are left out: {}",
+            "life cycles that are left out, since the driver does not support them or --access-type does not name them: {}",
             lacking.join(", ")
         ));
     }
