@@ -196,6 +196,9 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
         reported.is_random(budget.is_random(rounds));
         let recorder = Recorder::new(&scope, &probed);
         calls.make(&recorder, &probed, rounds, seed, &budget).await?;
+        if rounds == 0 {
+            recorder.take_snapshots_again().await?;
+        }
         rounds += 1;
         let is_first = reported.is_all_right();
         for found in recorder.found(seed, &mut reported) {

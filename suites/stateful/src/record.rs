@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use csi_harness::spec::verdict::ReproductionStep;
-use csi_model::answer::Answer;
-use csi_model::call::Call;
+use csi_model::answer::{Answer, Response, SnapshotResponse};
+use csi_model::call::{Call, SnapshotCall};
 use csi_model::call_context::{DriverProfile, Time};
 use csi_model::expectation::{Breach, Known};
 use csi_model::history::{Entry, History, Report, Timeline, Unordered, check};
-use csi_model::names::Id;
+use csi_model::names::{Id, Name};
 use csi_nemesis::disruption::Disruption;
 use csi_proto::lock::Mutex;
 use tokio::sync::watch;
@@ -126,6 +126,50 @@ impl Recorder {
         one.and(other).map(|_| ())
     }
 
+    /// Asks again for each snapshot, once the clock shows another second: a driver that answers with the current time does so in every run,
+    /// and not only where two calls happen to be far apart.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub(crate) async fn take_snapshots_again(&self) -> CheckResult {
+        let before = self.snapshots_taken();
+        for (call, _) in before.values() {
+            self.make_until_definite(0, call.clone(), None).await?;
+        }
+        let again = self.snapshots_taken();
+        // A part of a second that comes twice is not of the current time.
+        let is_fixed = |created: &Option<(i64, i32)>| created.is_some_and(|(_, nanos)| nanos != 0);
+        if before.iter().all(|(name, taken)| is_fixed(&taken.1) && again.get(name) == Some(taken)) {
+            return Ok(());
+        }
+        self.cx.wait_for_next_second().await;
+        for (call, _) in again.into_values() {
+            self.make_until_definite(0, call, None).await?;
+        }
+        Ok(())
+    }
+
+    /// The calls that took the snapshots which are there, with the creation_time in the last answer.
+    fn snapshots_taken(&self) -> BTreeMap<Name, (Call, Option<(i64, i32)>)> {
+        use SnapshotCall::{CreateSnapshot, DeleteSnapshot};
+        let mut taken = BTreeMap::new();
+        for (_, call, made) in self.made.lock().iter() {
+            match (call, &made.answer) {
+                (
+                    Call::Snapshot(CreateSnapshot { name, .. }),
+                    Answer::Done(Response::Snapshot(SnapshotResponse::Seen(facts))),
+                ) => {
+                    taken.insert(*name, (call.clone(), facts.creation_time));
+                }
+                (Call::Snapshot(DeleteSnapshot { snapshot }), _) => {
+                    taken.remove(&snapshot.name);
+                }
+                _ => {}
+            }
+        }
+        taken
+    }
+
     /// Waits for a while after the driver has said "not now".
     pub(crate) async fn pause(&self) {
         self.cx.wait(Settles::Everything, PAUSE, PAUSE).await;
@@ -226,10 +270,11 @@ impl Recorder {
         let mut lines = vec!["calls whose answers contradict each other".to_owned()];
         let timeline = Timeline::new(history, unordered);
         lines.extend(timeline.lines());
-        let first =
-            unordered.calls.iter().filter_map(|place| made.get(*place)).map(|(_, _, made)| made.span.invoked);
-        let first = first.min().unwrap_or_default();
-        lines.extend(self.ends.lock().iter().map(|end| end.described(first)));
+        let spans = unordered.calls.iter().filter_map(|place| made.get(*place)).map(|(_, _, made)| made.span);
+        let first = spans.clone().map(|span| span.invoked).min().unwrap_or_default();
+        let last = spans.map(|span| span.returned).max().unwrap_or(Time::MAX);
+        // An end after the last answer explains nothing.
+        lines.extend(self.ends.lock().iter().filter(|end| end.at <= last).map(|end| end.described(first)));
         if let Some(folder) = &self.cx.config().effort.regressions {
             let steps = made.iter().cloned();
             let steps = steps.map(|(worker, call, made)| step(worker, call, Vec::new(), made));

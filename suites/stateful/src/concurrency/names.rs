@@ -1,5 +1,6 @@
 //! Two parallel calls that cannot both succeed: two creations with one name and different contents, and a copy of a snapshot that is deleted
-//! meanwhile. Every run makes the same calls in the same order.
+//! meanwhile. Every run makes the same calls in the same order. What the driver puts off is asked for again when both calls of a pair have
+//! ended, so that the faults which are found do not depend on whether they overlapped.
 
 use std::time::Duration;
 
@@ -13,8 +14,11 @@ use crate::record::Recorder;
 
 /// Sets of names that are used in parallel.
 const LANES: u16 = 4;
-/// Each lane uses two volumes and a copy.
-const VOLUMES: u16 = 3;
+/// Each lane uses two volumes and two copies.
+const VOLUMES: u16 = 4;
+/// Each lane uses one name for the snapshots of both volumes, and another one for the snapshot that is copied: a fault of one object hides
+/// those of the objects made from it.
+const SNAPSHOTS: u16 = 2;
 
 /// Lets several lanes make each pair of calls once.
 ///
@@ -48,7 +52,8 @@ struct Competition {
 
 impl Competition {
     async fn run(&self) -> CheckResult {
-        let [first, second, copy] = [0, 1, 2].map(|nth| Name::volume(VOLUMES * self.lane.number + nth));
+        let [first, second, copy, late] =
+            [0, 1, 2, 3].map(|nth| Name::volume(VOLUMES * self.lane.number + nth));
         let has = |capability| self.lane.profile.has(capability);
         let [smaller, larger] = [self.lane.profile.size_bytes, self.lane.profile.larger_bytes];
         self.pair(self.create(first, smaller, None), self.create(first, larger, None)).await?;
@@ -56,7 +61,8 @@ impl Competition {
             return Ok(());
         };
         if has(Capability::CreateDeleteSnapshot) {
-            self.snapshots([one, other], copy).await?;
+            self.snapshots([one, other]).await?;
+            self.copies_of_a_deleted_snapshot(one, copy, late).await?;
         }
         if has(Capability::CloneVolume) {
             let [of_one, of_other] = [one, other].map(|source| self.create(copy, larger, Some(source)));
@@ -67,43 +73,63 @@ impl Competition {
         self.delete_volumes(second).await
     }
 
-    /// One name for snapshots of two volumes, and a copy of a snapshot that is deleted.
-    async fn snapshots(&self, volumes: [Id; 2], copy: Name) -> CheckResult {
-        let name = Name::snapshot(self.lane.number);
+    /// One name for snapshots of two volumes.
+    async fn snapshots(&self, volumes: [Id; 2]) -> CheckResult {
+        let name = Name::snapshot(SNAPSHOTS * self.lane.number);
         let [one, other] = volumes.map(|volume| Call::from(SnapshotCall::CreateSnapshot { name, volume }));
-        self.pair(one.clone(), other).await?;
-        if self.newest(name).is_none() && !self.insist(one).await? {
+        self.pair(one, other).await?;
+        self.delete_snapshots(name).await
+    }
+
+    /// A copy of a snapshot that is deleted meanwhile, and then a copy of it that comes too late.
+    async fn copies_of_a_deleted_snapshot(&self, volume: Id, copy: Name, late: Name) -> CheckResult {
+        let name = Name::snapshot(SNAPSHOTS * self.lane.number + 1);
+        if !self.insist(SnapshotCall::CreateSnapshot { name, volume }.into()).await? {
             return Ok(());
         }
-        // The driver gives the copy an id before it is deleted, so that it can be looked at where ids are made of names.
-        if self.made(copy).await?.is_some() {
-            self.delete_volumes(copy).await?;
+        // The driver gives the copies ids before they are deleted, so that they can be looked at where ids are made of names.
+        for name in [copy, late] {
+            if self.made(name).await?.is_some() {
+                self.delete_volumes(name).await?;
+            }
         }
         if let Some(snapshot) = self.newest(name) {
-            let restore = self.create(copy, self.lane.profile.larger_bytes, Some(snapshot));
-            self.pair(restore, SnapshotCall::DeleteSnapshot { snapshot }.into()).await?;
-            if let Some(volume) = self.newest(copy) {
-                let look = VolumeCall::ValidateVolumeCapabilities { volume, usage: self.lane.usage };
-                self.lane.recorder.make(self.lane.worker(), look).await?;
-            }
+            let restore = |name| self.create(name, self.lane.profile.larger_bytes, Some(snapshot));
+            self.pair(restore(copy), SnapshotCall::DeleteSnapshot { snapshot }.into()).await?;
+            self.look_at(copy).await?;
             // An empty volume can only have this name if no copy has it.
             self.insist(self.create(copy, self.lane.profile.size_bytes, None)).await?;
             self.delete_volumes(copy).await?;
+            self.insist(restore(late)).await?;
+            self.look_at(late).await?;
+            self.delete_volumes(late).await?;
         }
-        for snapshot in self.lane.recorder.orchestrator().ids(name) {
-            self.insist(SnapshotCall::DeleteSnapshot { snapshot }.into()).await?;
-        }
-        Ok(())
+        self.delete_snapshots(name).await
     }
 
-    /// Makes the second call while the first one is under way.
+    /// Makes the second call while the first one is under way, and again what the driver has put off.
     async fn pair(&self, first: Call, second: Call) -> CheckResult {
+        let again = [first.clone(), second.clone()];
         let later = async {
             tokio::time::sleep(self.stagger).await;
             self.lane.recorder.make(self.lane.worker() + 1, second).await
         };
         let (first, second) = tokio::join!(self.lane.recorder.make(self.lane.worker(), first), later);
-        first.and(second).map(|_| ())
+        for (made, call) in [first?, second?].into_iter().zip(again) {
+            if made.is_some_and(|made| made.answer.leaves_open()) {
+                self.insist(call).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the newest volume of this name.
+    async fn look_at(&self, name: Name) -> CheckResult {
+        if let Some(volume) = self.newest(name) {
+            let look = VolumeCall::ValidateVolumeCapabilities { volume, usage: self.lane.usage };
+            self.lane.recorder.make(self.lane.worker(), look).await?;
+        }
+        Ok(())
     }
 
     fn create(&self, name: Name, bytes: i64, source: Option<Id>) -> Call {
@@ -122,6 +148,13 @@ impl Competition {
     async fn delete_volumes(&self, name: Name) -> CheckResult {
         for volume in self.lane.recorder.orchestrator().ids(name) {
             self.insist(VolumeCall::DeleteVolume { volume }.into()).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_snapshots(&self, name: Name) -> CheckResult {
+        for snapshot in self.lane.recorder.orchestrator().ids(name) {
+            self.insist(SnapshotCall::DeleteSnapshot { snapshot }.into()).await?;
         }
         Ok(())
     }

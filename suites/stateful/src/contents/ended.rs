@@ -19,26 +19,34 @@ const POINTS: usize = 4;
 
 pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<PlannedStep>> {
     let mut all = vec![in_use(context), given_back(context)];
+    let (took, changes) = (&context.undisturbed, context.changes);
+    let mut kinds: Vec<Vec<Script<'_>>> = Vec::new();
     if context.has(Capability::CreateDeleteSnapshot) {
-        let (took, changes) = (&context.undisturbed, context.changes);
-        all.extend(points(took.restore, &changes.restore).into_iter().map(|kill| restored(context, kill)));
-        all.extend(points(took.snapshot, &changes.snapshot).into_iter().map(|kill| cut(context, kill)));
+        let kills = points(took.restore, &changes.restore).into_iter();
+        kinds.push(kills.map(|kill| restored(context, kill)).collect());
+        let kills = points(took.snapshot, &changes.snapshot).into_iter();
+        kinds.push(kills.map(|kill| cut(context, kill)).collect());
     }
     if context.has(Capability::CloneVolume) {
-        let kills = points(context.undisturbed.clone, &context.changes.clone);
-        all.extend(kills.into_iter().map(|kill| cloned(context, kill)));
+        let kills = points(took.clone, &changes.clone).into_iter();
+        kinds.push(kills.map(|kill| cloned(context, kill)).collect());
     }
+    // One of each kind in turn: a machine so slow that the time is over before the end has met each kind all the same.
+    let most = kinds.iter().map(Vec::len).max().unwrap_or_default();
+    all.extend((0..most).flat_map(|nth| kinds.iter().filter_map(move |kind| kind.get(nth).cloned())));
     all.into_iter().map(Script::done).collect()
 }
 
 /// The points at which the driver is killed during a copy of this duration with these changes. They are spread over the
-/// changes from the first to the last one, which often is the driver's record of a complete copy.
+/// changes from the first to the last one, which often is the driver's record of a complete copy. The first change comes last: before it
+/// there is nothing yet.
 fn points(took: Duration, changes: &[NonZeroU32]) -> Vec<CallMode> {
     let Some(last) = changes.len().checked_sub(1) else {
         return spread(took, MOMENTS).into_iter().map(|after| KILLED.after(after).into()).collect();
     };
     let mut points: Vec<NonZeroU32> = (0..POINTS).map(|point| changes[last * point / (POINTS - 1)]).collect();
     points.dedup();
+    points.rotate_left(1);
     points.into_iter().map(CallMode::KilledAtChange).collect()
 }
 

@@ -1,7 +1,7 @@
 //! A volume in use while the driver ends.
 
 use csi_harness::prelude::*;
-use csi_model::call::{Call, VolumeCall};
+use csi_model::call::{Call, SnapshotCall, VolumeCall};
 use csi_model::names::{Id, Name, Slot, Stamp};
 
 use crate::lifecycle::VolumeLifecycle;
@@ -10,6 +10,7 @@ use crate::record::Recorder;
 
 /// Beyond the names that the load has.
 const VOLUME: Id = Name::volume(100).id(0);
+const SNAPSHOT: Name = Name::snapshot(100);
 /// The stamp of the workload's write.
 const STAMP: Stamp = Stamp(7);
 
@@ -44,7 +45,15 @@ impl<'a> VolumeInUse<'a> {
             let (slot, stamp) = (Slot(0), STAMP);
             self.make(VolumeCall::Write { volume, node, target, slot, stamp }.into()).await?;
         }
-        Ok(())
+        self.take_snapshot().await
+    }
+
+    /// Takes a snapshot, or asks again for the one that was taken.
+    async fn take_snapshot(&self) -> CheckResult {
+        if !self.probed.profile.has(Capability::CreateDeleteSnapshot) {
+            return Ok(());
+        }
+        self.make(SnapshotCall::CreateSnapshot { name: SNAPSHOT, volume: VOLUME }.into()).await
     }
 
     /// Does what parts of an orchestrator do when they are back: everything again.
@@ -54,11 +63,15 @@ impl<'a> VolumeInUse<'a> {
             let VolumeLifecycle { volume, node, target, .. } = self.lifecycle;
             self.make(VolumeCall::Read { volume, node, target }.into()).await?;
         }
-        Ok(())
+        // Every run asks again, whatever the load has asked for: a driver that does not keep a part of its answer shows that each time.
+        self.take_snapshot().await
     }
 
-    /// Gives the volume back.
+    /// Deletes the snapshot, and gives the volume back.
     pub(super) async fn back(&self) -> CheckResult {
+        for snapshot in self.recorder.orchestrator().ids(SNAPSHOT) {
+            self.make(SnapshotCall::DeleteSnapshot { snapshot }.into()).await?;
+        }
         self.make_all(self.lifecycle.teardown()).await
     }
 
