@@ -54,7 +54,7 @@ impl Remains {
             let cx = cx.at_node((*node).min(nodes - 1));
             let paths = target.node((*node).min(nodes - 1)).paths();
             // A driver that rejects calls about a deleted volume would keep this entry for ever.
-            if paths.commands().is_none() && self.is_over(resource, target.config()) {
+            if paths.commands().is_none() && is_over(resource, &self.resources, target.config()) {
                 continue;
             }
             paths.adopt(resource);
@@ -68,25 +68,23 @@ impl Remains {
         left
     }
 
-    /// Returns true for the place of a volume that this run has deleted, if nothing is at that path any more.
-    fn is_over(&self, resource: &Resource, config: &Config) -> bool {
-        let (Resource::Staging { volume_id, path } | Resource::Publication { volume_id, path }) = resource
-        else {
-            return false;
-        };
-        let is_volume =
-            |(one, ..): &(Resource, usize, bool)| matches!(one, Resource::Volume(id) if id == volume_id);
-        let is_made_before = config.volumes.iter().any(|volume| volume.id == *volume_id);
-        let is_gone = fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
-        is_gone && !is_made_before && !self.resources.iter().any(is_volume)
-    }
-
     /// Loop devices that the driver has left on files of the run: on those of its volumes, and on deleted ones, which no other program uses.
     fn loop_devices(&self) -> Vec<String> {
         let Some(directory) = &self.driver_directory else { return Vec::new() };
         let ids: Vec<String> = self.resources.iter().filter_map(|(resource, ..)| resource.id()).collect();
         on_files_of_run(mounts::loops(), directory, &ids)
     }
+}
+
+/// Returns true for the place of a volume that the run has deleted, if nothing is at that path any more. `all` is what the run has left.
+fn is_over(resource: &Resource, all: &[(Resource, usize, bool)], config: &Config) -> bool {
+    let (Resource::Staging { volume_id, path } | Resource::Publication { volume_id, path }) = resource else {
+        return false;
+    };
+    let is_volume = |one: &Resource| matches!(one, Resource::Volume(id) if id == volume_id);
+    let is_made_before = config.volumes.iter().any(|volume| volume.id == *volume_id);
+    let is_gone = fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    is_gone && !is_made_before && !all.iter().any(|(one, ..)| is_volume(one))
 }
 
 /// The loop devices on files of the run in the driver's directory, each with the command that detaches it.
@@ -119,5 +117,22 @@ mod tests {
                 "loop device /dev/loop2 on /state/volumes/another.img (deleted): losetup -d /dev/loop2 detaches it",
             ]
         );
+    }
+
+    #[test]
+    fn a_place_of_a_deleted_volume_is_over_once_it_is_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+        std::fs::write(path("there"), "").unwrap();
+        let volume = |id: &str| (Resource::Volume(id.to_owned()), 0, true);
+        let at = |id: &str, name: &str| Resource::Publication { volume_id: id.to_owned(), path: path(name) };
+        let made_before = serde_json::from_value(serde_json::json!({ "id": "made before" })).unwrap();
+        let config = Config { volumes: vec![made_before], ..Config::default() };
+        let is_over = |resource: &Resource| is_over(resource, &[volume("kept")], &config);
+        assert!(is_over(&at("deleted", "gone")));
+        for (id, name) in [("deleted", "there"), ("kept", "gone"), ("made before", "gone")] {
+            assert!(!is_over(&at(id, name)), "{id} at {name}");
+        }
+        assert!(!is_over(&volume("deleted").0));
     }
 }
