@@ -109,7 +109,7 @@ rows! {
             request.capacity_range = Some(v1::CapacityRange { required_bytes: 0, limit_bytes: 1 });
         "to a size that no storage has" may =>
             |_, _, request| request.capacity_range = Some(at_least(TOO_LARGE_BYTES));
-        "with an access type that it was not made for" may =>
+        "with an access type that the volume was not made for" may =>
             |cx, _, request| request.volume_capability = Some(other_access(cx));
     }
     ControllerModifyVolume {
@@ -121,7 +121,7 @@ rows! {
         "without node_id" must => |_, _, request| request.node_id.clear();
         "without volume_capability" must => |_, _, request| request.volume_capability = None;
         "without access mode" must => |cx, _, request| request.volume_capability = Some(without_mode(cx));
-        "with an access type that it was not made for" may =>
+        "with an access type that the volume was not made for" may =>
             |cx, _, request| request.volume_capability = Some(other_access(cx));
         "to a node that does not exist" must => |cx, _, request| request.node_id = cx.unknown_node_id();
     }
@@ -134,7 +134,7 @@ rows! {
         "without access mode" must => |cx, _, request| request.volume_capability = Some(without_mode(cx));
         "with a file system that does not exist" may =>
             |cx, _, request| request.volume_capability = Some(unknown_fs_type(cx));
-        "with an access type that it was not made for" may =>
+        "with an access type that the volume was not made for" may =>
             |cx, _, request| request.volume_capability = Some(other_access(cx));
         "without staging_target_path" must => |_, _, request| request.staging_target_path.clear();
     }
@@ -145,7 +145,7 @@ rows! {
         "without volume_id" must => |_, _, request| request.volume_id.clear();
         "without volume_capability" must => |_, _, request| request.volume_capability = None;
         "without access mode" must => |cx, _, request| request.volume_capability = Some(without_mode(cx));
-        "with an access type that it was not made for" may =>
+        "with an access type that the volume was not made for" may =>
             |cx, _, request| request.volume_capability = Some(other_access(cx));
         "without target_path" must => |_, _, request| request.target_path.clear();
         "without staging_target_path" must if StageUnstageVolume =>

@@ -228,7 +228,8 @@ impl Dedup {
             let rule =
                 violation.and_then(|one| failure_report::rule(&report, one)).map_or("", |rule| rule.id);
             let looked = violation.is_some_and(|one| one.fault.is_some());
-            let message = format!("{rule}{}", if looked { "; nothing else was wrong" } else { "" });
+            let rest = if looked { "; everything that was wrong is reported by other checks" } else { "" };
+            let message = format!("{rule}{rest}");
             report.outcome = outcome;
             suppress(&mut report, Accused { label, message, counts_as });
         } else {

@@ -434,7 +434,7 @@ async fn a_fault_reported_elsewhere_hides_none_behind_it() {
 async fn a_fault_is_reported_where_the_report_is_full() {
     let ran = ran_with(vec![], &[&REPORTS_ANOTHER, &MEETS_AGAIN, &REPORTS]).await;
     let Outcome::SameFault(same) = ran.outcome(&MEETS_AGAIN) else { panic!("{:?}", ran.outcomes) };
-    let why = "the same fault as in one-fault/tells: CTRL-CREATEVOL-002; nothing else was wrong";
+    let why = "the same fault as in one-fault/tells: CTRL-CREATEVOL-002; everything that was wrong is reported by other checks";
     assert_eq!(same.sentence(), why);
     assert_eq!(ran.summary.counts.failed, 2);
     let ran = ran_with(vec![], &[&MEETS_AGAIN]).await;
