@@ -104,9 +104,14 @@ impl Canary {
     }
 
     /// Removes the files that a driver made in the directory; files that remain are reported as leaks with the
-    /// directory.
+    /// directory. Nothing is removed from another directory that is there instead: what a driver mounts there may be the root of the host.
     pub fn sweep(&self) {
         let Ok(dir) = fs::File::open(&self.dir) else { return };
+        let place = |look: &Look| (look.device, look.inode);
+        let found = dir.metadata().ok().map(|metadata| place(&Look::of(&metadata)));
+        if found.is_none() || found != self.before.get(&self.dir).map(place) {
+            return;
+        }
         let is_ours = |name: &CStr| FILES.iter().any(|(ours, _)| ours.as_bytes() == name.to_bytes());
         let _ = clear(&dir, &is_ours, DEPTH_MAX);
     }
@@ -210,5 +215,21 @@ mod tests {
         let changed = canary.changed().unwrap();
         assert!(changed.starts_with("another directory is at "), "{changed}");
         assert!(!changed.contains("gone"), "{changed}");
+    }
+
+    #[test]
+    fn only_the_own_directory_is_swept() {
+        let root = tempfile::tempdir().unwrap();
+        let [dir, other] = ["canary", "other"].map(|name| root.path().join(name));
+        for dir in [&dir, &other] {
+            fs::create_dir_all(dir.join("made/by/a driver")).unwrap();
+        }
+        let canary = Canary { before: look(&dir).unwrap(), dir: dir.clone() };
+        canary.sweep();
+        assert!(!dir.join("made").exists());
+        fs::remove_dir(&dir).unwrap();
+        std::os::unix::fs::symlink(&other, &dir).unwrap();
+        canary.sweep();
+        assert!(other.join("made/by/a driver").exists());
     }
 }
