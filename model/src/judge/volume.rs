@@ -132,7 +132,8 @@ pub(crate) fn volume_said(
         }
         (VolumeCall::Read { node, target, .. }, VolumeResponse::Read(found, device_bytes)) => {
             let finding = match device_bytes {
-                Some(0) => node::gone(),
+                // A volume that was requested without a size may have none from the beginning.
+                Some(0) if life.room_bytes.max(life.wanted.size.required_bytes) > 0 => node::gone(),
                 _ => node::read_back(life, found).and(node::measured(life, *device_bytes)),
             };
             // The specification does not say what is there when others have removed mounts.

@@ -466,6 +466,18 @@ fn a_device_of_no_bytes_has_lost_its_volume() {
     }
 }
 
+/// A driver may answer a request without required_bytes with an empty volume, which has lost nothing.
+#[test]
+fn a_device_of_a_volume_without_a_size_may_be_empty() {
+    let mut story = Story::new();
+    let size = Size { required_bytes: 0, limit_bytes: GIB };
+    let empty = VolumeFacts { capacity_bytes: 0, ..facts(v(1)) };
+    story.right(create(v(1), CreateSpec { size, ..wanted() }), made(empty));
+    story.done([attach(v(1), N1), stage(v(1), N1), publish(v(1), N1, T1)]);
+    let read = VolumeCall::Read { volume: v(1), node: N1, target: T1 };
+    story.judges(read, [(said(VolumeResponse::Read([].into(), Some(0))), "fits")]);
+}
+
 /// Begins a story in which a volume was deleted while it was staged, and was made again with the same name and id.
 fn made_again_while_staged() -> Story {
     let mut story = staged();
