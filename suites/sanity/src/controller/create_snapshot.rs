@@ -84,6 +84,13 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let reply = cx.create_snapshot(cx.create_snapshot_request(&volume.id)).await;
+        if let Answer::Refused(refused) = reply.answer()
+            && refused.code == Code::InvalidArgument
+        {
+            // The request may lack a parameter or a secret that this driver demands, or have a wrong one.
+            let why = "does it need --snapshot-parameters or other --secrets?";
+            return Err(Stop::broken(format!("CreateSnapshot rejects a plain request: {refused}; {why}")));
+        }
         let snapshot = reply.must("take a snapshot of a volume")?;
         ensure!(
             snapshot != v1::Snapshot::default(),
@@ -317,6 +324,10 @@ check! {
             reply.must_be_refused("of a deleted volume", refused_with(Code::NotFound))?;
             return Ok(());
         };
+        if refused.code == Code::InvalidArgument {
+            // A driver that demands a parameter rejects each request.
+            cut_snapshot(cx, &cx.node_volume().await?.id).await?;
+        }
         ensure!(
             refused.code == Code::NotFound,
             "a snapshot of a deleted volume is rejected, but not with NOT_FOUND";
