@@ -196,7 +196,7 @@ fn create_new(wanted: &CreateSpec, context: &CallContext) -> Expectation {
 fn unusual_size(expectation: Expectation) -> Expectation {
     expectation
         .or(Code::OutOfRange, "the driver may not have that size")
-        .or_remark(Code::InvalidArgument, "which is less precise: the RPC has a code of its own for sizes")
+        .or_remark(Code::InvalidArgument, "OUT_OF_RANGE is the code for sizes")
 }
 
 fn copy(source: Id, context: &CallContext) -> Expectation {

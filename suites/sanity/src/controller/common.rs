@@ -38,8 +38,7 @@ pub(crate) fn succeeds_or_malformed<T>(reply: Reply<T>, what: &str) -> CheckResu
 /// INVALID_ARGUMENT for an unsupported value ([`GEN_ERR_005`](req::GEN_ERR_005)), and the tables of the RPCs require
 /// OUT_OF_RANGE; neither says which takes precedence.
 pub(super) fn unsupported_size() -> Refusal {
-    refused_with(Code::OutOfRange)
-        .or_warn(Code::InvalidArgument, "which is less precise: the RPC has a code of its own for sizes")
+    refused_with(Code::OutOfRange).or_warn(Code::InvalidArgument, "OUT_OF_RANGE is the code for sizes")
 }
 
 /// Returns the permitted error for a size that may exceed the free space.

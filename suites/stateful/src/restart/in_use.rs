@@ -1,6 +1,7 @@
 //! Volumes in use while the driver is killed: with their mounts still there, as after an update of the driver, and
 //! without, as after a reboot of the node.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
@@ -232,6 +233,15 @@ impl InUse {
         let actual = match workload::play(move || workload::read(&path, PLACE)).await? {
             Ok(Found::Write(found)) if found == stamp => return Ok(()),
             Ok(found) => format!("{found}, at {place}"),
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                return Err(Violation::new(
+                    "reading what was written before the driver ended does not return",
+                )
+                .of(&req::NODE_PUBLISH_005)
+                .expected("what was written")
+                .actual(error)
+                .into());
+            }
             Err(error) => error.to_string(),
         };
         Err(Violation::new("data written before the driver ended are no longer at the target path")
