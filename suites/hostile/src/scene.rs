@@ -41,6 +41,16 @@ impl Request {
     }
 }
 
+/// Returns a request to stage the volume at a path of its own, if the driver stages a volume twice. Undoing a changed request unstages that
+/// path, and later requests need the one that the volume is published from.
+async fn stage_elsewhere(cx: &Cx, staged: &Staged) -> CheckResult<v1::NodeStageVolumeRequest> {
+    let elsewhere = cx.stage_request(&staged.attached, &cx.staging_path().await?);
+    Ok(match cx.node_stage(elsewhere.clone()).await.any_answer()? {
+        Ok(_) => elsewhere,
+        Err(_) => cx.stage_request(&staged.attached, &staged.staging_path),
+    })
+}
+
 /// Volumes, a snapshot and paths. They are removed with the check, or with the scope in which they were made.
 #[derive(Debug)]
 pub struct Scene {
@@ -196,8 +206,9 @@ impl Scene {
         all.add(|| cx.publish_request(staged, target_path));
         let other_path = cx.target_path().await?;
         all.add(|| v1::NodeUnpublishVolumeRequest { volume_id: id(), target_path: other_path });
-        all.add(|| cx.stage_request(&staged.attached, &staged.staging_path));
         if cx.target().offers(v1::NodeUnstageVolumeRequest::RPC) {
+            let stage = stage_elsewhere(cx, staged).await?;
+            all.add(|| stage);
             let request = v1::NodeUnstageVolumeRequest {
                 volume_id: cx.unknown_volume_id(),
                 staging_target_path: cx.staging_path().await?,
