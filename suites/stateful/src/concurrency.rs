@@ -197,7 +197,7 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
         let recorder = Recorder::new(&scope, &probed);
         calls.make(&recorder, &probed, rounds, seed, &budget).await?;
         if rounds == 0 {
-            recorder.take_snapshots_again().await?;
+            recorder.take_snapshot_twice(probed.usage).await?;
         }
         rounds += 1;
         let is_first = reported.is_all_right();

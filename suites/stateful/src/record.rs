@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use csi_harness::prelude::*;
 use csi_harness::spec::verdict::ReproductionStep;
 use csi_model::answer::{Answer, Response, SnapshotResponse};
-use csi_model::call::{Call, SnapshotCall};
+use csi_model::call::{Call, CreateSpec, Size, SnapshotCall, Usage, VolumeCall};
 use csi_model::call_context::{DriverProfile, Time};
 use csi_model::expectation::{Breach, Known};
 use csi_model::history::{Entry, History, Report, Timeline, Unordered, check};
@@ -25,6 +25,8 @@ use crate::shrink::{is_about, related};
 
 /// Times that a call is made while its result is open; a driver that says "not now" each time is left alone.
 const TRIES_MAX: u32 = 20;
+/// The number in the names of objects that no other call is about.
+const ALONE: u16 = 101;
 /// The time that a caller waits before it repeats a call.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -126,48 +128,42 @@ impl Recorder {
         one.and(other).map(|_| ())
     }
 
-    /// Asks again for each snapshot, once the clock shows another second: a driver that answers with the current time does so in every run,
-    /// and not only where two calls happen to be far apart.
+    /// Takes a snapshot of a volume that no other call is about, and asks for it again once the clock shows another second: a driver that
+    /// answers with the current time does so in every run, and not only where two calls happen to be far apart.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
-    pub(crate) async fn take_snapshots_again(&self) -> CheckResult {
-        let before = self.snapshots_taken();
-        for (call, _) in before.values() {
-            self.make_until_definite(0, call.clone(), None).await?;
-        }
-        let again = self.snapshots_taken();
-        // A part of a second that comes twice is not of the current time.
-        let is_fixed = |created: &Option<(i64, i32)>| created.is_some_and(|(_, nanos)| nanos != 0);
-        if before.iter().all(|(name, taken)| is_fixed(&taken.1) && again.get(name) == Some(taken)) {
+    pub(crate) async fn take_snapshot_twice(&self, usage: Usage) -> CheckResult {
+        let (name, volume) = (Name::snapshot(ALONE), Name::volume(ALONE));
+        let wanted = CreateSpec::of(Size::at_least(self.profile.size_bytes), usage);
+        let create = VolumeCall::CreateVolume { name: volume, wanted };
+        let take = || Call::from(SnapshotCall::CreateSnapshot { name, volume: volume.id(0) });
+        if !self.profile.has(Capability::CreateDeleteSnapshot)
+            || !self.make_until_definite(0, create.into(), None).await?
+            || !self.make_until_definite(0, take(), None).await?
+        {
             return Ok(());
         }
-        self.cx.wait_for_next_second().await;
-        for (call, _) in again.into_values() {
-            self.make_until_definite(0, call, None).await?;
+        let first = self.creation_time(name);
+        self.make_until_definite(0, take(), None).await?;
+        // A part of a second that comes twice is not of the current time.
+        let is_fixed = first.is_some_and(|(_, nanos)| nanos != 0) && self.creation_time(name) == first;
+        if !is_fixed {
+            self.cx.wait_for_next_second().await;
+            self.make_until_definite(0, take(), None).await?;
         }
         Ok(())
     }
 
-    /// The calls that took the snapshots which are there, with the creation_time in the last answer.
-    fn snapshots_taken(&self) -> BTreeMap<Name, (Call, Option<(i64, i32)>)> {
-        use SnapshotCall::{CreateSnapshot, DeleteSnapshot};
-        let mut taken = BTreeMap::new();
-        for (_, call, made) in self.made.lock().iter() {
-            match (call, &made.answer) {
-                (
-                    Call::Snapshot(CreateSnapshot { name, .. }),
-                    Answer::Done(Response::Snapshot(SnapshotResponse::Seen(facts))),
-                ) => {
-                    taken.insert(*name, (call.clone(), facts.creation_time));
-                }
-                (Call::Snapshot(DeleteSnapshot { snapshot }), _) => {
-                    taken.remove(&snapshot.name);
-                }
-                _ => {}
-            }
-        }
-        taken
+    /// The creation_time of a snapshot in the last response.
+    fn creation_time(&self, wanted: Name) -> Option<(i64, i32)> {
+        self.made.lock().iter().rev().find_map(|(_, call, made)| match (call, &made.answer) {
+            (
+                Call::Snapshot(SnapshotCall::CreateSnapshot { name, .. }),
+                Answer::Done(Response::Snapshot(SnapshotResponse::Seen(facts))),
+            ) if *name == wanted => facts.creation_time,
+            _ => None,
+        })
     }
 
     /// Waits for a while after the driver has said "not now".
