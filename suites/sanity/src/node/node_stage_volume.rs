@@ -167,7 +167,8 @@ check! {
             .or(Code::InvalidArgument, "the driver may not know that access type");
         let reply = cx.node_stage(request.clone()).await;
         let code = reply.code()?;
-        if ![Code::Ok, Code::AlreadyExists].contains(&code) {
+        let permitted = [Code::Ok, Code::AlreadyExists, Code::FailedPrecondition, Code::InvalidArgument];
+        if !permitted.contains(&code) {
             let alone = cx.stage_request(&attached(cx).await?, &cx.staging_path().await?);
             let alone = v1::NodeStageVolumeRequest { volume_capability: request.volume_capability, ..alone };
             if cx.node_stage(alone).await.code()? == code {
