@@ -28,6 +28,9 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
     /// Applies: the state once the call is done. `said` is `None` if the answer was not heard.
     fn apply(&mut self, call: &Self::Call, response: Option<&Self::Response>, context: &CallContext);
 
+    /// Notes that the driver has rejected the call.
+    fn note_rejected(&mut self, _call: &Self::Call) {}
+
     /// The states that this may be when such a call is made, this one among them.
     fn readings(&self, call: &Self::Call) -> Vec<Self>;
 
@@ -72,6 +75,14 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
 impl Object for Volume {
     type Call = VolumeCall;
     type Response = VolumeResponse;
+
+    fn note_rejected(&mut self, call: &VolumeCall) {
+        if let VolumeCall::ControllerExpandVolume { volume, .. } = call
+            && let Some(life) = self.find_mut(*volume)
+        {
+            life.expansion_was_rejected = true;
+        }
+    }
 
     fn judge(&self, call: &VolumeCall, context: &CallContext) -> Expectation {
         judge::volume(self, call, context)

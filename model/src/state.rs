@@ -70,6 +70,8 @@ pub struct VolumeLife {
     pub room_bytes: i64,
     /// True if that size comes from an expansion.
     pub was_expanded: bool,
+    /// True if an expansion was rejected. A driver may have done a part of it all the same, which is not CreateVolume's fault.
+    pub expansion_was_rejected: bool,
     /// volume_context and accessible_topology, once an answer has contained them.
     pub reported: Option<(Text, Text)>,
     /// The number of its set of mutable_parameters.
@@ -310,6 +312,7 @@ impl VolumeLife {
             names_size: false,
             room_bytes: wanted.size.required_bytes,
             was_expanded: false,
+            expansion_was_rejected: false,
             reported: None,
             mutable_parameters: wanted.mutable_parameters,
             confirmed: BTreeMap::new(),

@@ -543,6 +543,9 @@ impl<O: Object> StateSet<O> {
             state.apply(call, Some(response), context);
             ended = ended.or(self.settled_by(&open.step));
         }
+        if let Answer::Refused(_) = answer {
+            state.note_rejected(call);
+        }
         let configuration = Configuration { state, ..*configuration }.without(ended);
         match if open.is_excused { finding.excused() } else { finding.beside(&context.profile.known) } {
             Finding::Fits => Ok((configuration, None)),

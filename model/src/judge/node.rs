@@ -345,7 +345,7 @@ pub(super) fn measured(life: &VolumeLife, device_bytes: Option<u64>) -> Finding 
         sized(bytes).to_string(),
     );
     large.and(says(
-        life.changed || limit_bytes == 0 || bytes <= limit_bytes,
+        life.changed || life.expansion_was_rejected || limit_bytes == 0 || bytes <= limit_bytes,
         &req::MSG_CAPRANGE_008,
         "a device is larger than limit_bytes",
         format!("at most {}", sized(limit_bytes)),

@@ -7,7 +7,7 @@ use csi_model::Span;
 use csi_model::answer::{
     Answer, Listed, Response, SnapshotFacts, SnapshotResponse, VolumeFacts, VolumeResponse,
 };
-use csi_model::call::{Call, CreateSpec, List, Size, SnapshotCall};
+use csi_model::call::{Call, CreateSpec, List, Size, SnapshotCall, VolumeCall};
 use csi_model::call_context::DriverProfile;
 use csi_model::expectation::{Breach, Known};
 use csi_model::history::{Doubt, Entry, History, Report, check};
@@ -225,4 +225,27 @@ fn a_call_after_a_failed_one_is_not_beside_it() {
     for _ in 0..2 {
         assert_eq!(story.take(odd(), no(Code::Unknown)).remarks, [failed.clone()]);
     }
+}
+
+/// The check after-error/nothing-made reports an expansion that was rejected and took effect. CreateVolume has kept the limit.
+#[test]
+fn a_rejected_expansion_is_not_held_against_create_volume() {
+    let limited = |mut story: Story| {
+        let size = Size { required_bytes: GIB, limit_bytes: GIB };
+        story.right(create(v(1), CreateSpec { size, ..wanted() }), made(facts(v(1))));
+        story
+    };
+    let published = |mut story: Story| {
+        story.done([attach(v(1), N1), stage(v(1), N1), publish(v(1), N1, T1)]);
+        story
+    };
+    let read = VolumeCall::Read { volume: v(1), node: N1, target: T1 };
+    let larger = || said(VolumeResponse::Read([].into(), Some(2 << 30)));
+    published(limited(Story::new())).judges(read.clone(), [(larger(), "MSG-CAPRANGE-008")]);
+
+    let (grow, rejected) = (|| expand(v(1), 2 * GIB), || no(Code::InvalidArgument));
+    let fault = breach(limited(Story::new()), grow(), rejected());
+    let mut story = limited(Story::with(DriverProfile { known: known([&fault]), ..profile() }));
+    assert_eq!(story.take(grow(), rejected()).remarks, [fault]);
+    published(story).judges(read, [(larger(), "fits")]);
 }
