@@ -223,7 +223,7 @@ fn a_call_after_a_failed_one_is_not_beside_it() {
     let failed = breach(Story::new(), odd(), no(Code::Unknown));
     let mut story = Story::with(DriverProfile { known: known([&failed]), ..profile() });
     for _ in 0..2 {
-        assert_eq!(story.take(odd(), no(Code::Unknown)).remarks, [failed.clone()]);
+        assert_eq!(story.take(odd(), no(Code::Unknown)).remarks, std::slice::from_ref(&failed));
     }
 }
 
