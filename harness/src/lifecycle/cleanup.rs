@@ -53,7 +53,7 @@ impl Remains {
         for (resource, node, is_known) in &self.resources {
             let cx = cx.at_node((*node).min(nodes - 1));
             let paths = target.node((*node).min(nodes - 1)).paths();
-            // A driver that rejects calls about a deleted volume would keep this entry for ever.
+            // A driver that rejects calls about deleted volumes would let each cleanup fail because of this entry.
             if paths.commands().is_none() && is_over(resource, &self.resources, target.config()) {
                 continue;
             }

@@ -216,7 +216,7 @@ fn a_list_is_not_blamed_for_another_call() {
     assert!(report.undecided.iter().all(|one| one.because != Doubt::Fault), "{report:#?}");
 }
 
-/// A caller with one call at a time has broken no rule on concurrent calls, even if the driver goes on with a call that failed.
+/// The caller has made one call at a time, so the rule on concurrent calls does not apply, even if the driver still works on the failed call.
 #[test]
 fn a_call_after_a_failed_one_is_not_beside_it() {
     let odd = || create(v(1), CreateSpec { size: Size { required_bytes: 0, limit_bytes: GIB }, ..wanted() });

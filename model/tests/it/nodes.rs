@@ -515,7 +515,7 @@ fn any_answer_is_right_after_deletion_in_use() {
 
 /// The caller deleted it too early, and a back end may keep the old volume for as long as it is in use.
 #[test]
-fn the_name_of_a_volume_deleted_in_use_may_be_taken() {
+fn a_name_may_be_rejected_after_deletion_in_use() {
     let mut story = staged();
     assert_eq!(story.take(delete(v(1)), ok()).stop, None);
     story.wait();

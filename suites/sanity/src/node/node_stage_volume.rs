@@ -172,7 +172,7 @@ check! {
             let alone = cx.stage_request(&attached(cx).await?, &cx.staging_path().await?);
             let alone = v1::NodeStageVolumeRequest { volume_capability: request.volume_capability, ..alone };
             if cx.node_stage(alone).await.code()? == code {
-                return Err(Stop::skip("the driver rejects the other access type alike for a volume that is not staged"));
+                return Err(Stop::skip("the driver rejects the other access type with this code even if the volume is not staged"));
             }
         }
         reply.should_be_refused("of a staged volume with another access type", refusal)

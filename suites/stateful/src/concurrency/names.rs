@@ -1,5 +1,5 @@
 //! Two parallel calls that cannot both succeed: two creations with one name and different contents, and a copy of a snapshot that is deleted
-//! meanwhile. Every run makes the same calls in the same order. What the driver puts off is asked for again when both calls of a pair have
+//! at the same time. Every run makes the same calls in the same order. What the driver puts off is asked for again when both calls of a pair have
 //! ended, so that the faults which are found do not depend on whether they overlapped.
 
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Competition {
         self.delete_snapshots(name).await
     }
 
-    /// A copy of a snapshot that is deleted meanwhile, and then a copy of it that comes too late.
+    /// Copies a snapshot while it is deleted, and copies it once more after its deletion.
     async fn copies_of_a_deleted_snapshot(&self, volume: Id, copy: Name, late: Name) -> CheckResult {
         let name = Name::snapshot(SNAPSHOTS * self.lane.number + 1);
         if !self.insist(SnapshotCall::CreateSnapshot { name, volume }.into()).await? {
