@@ -86,8 +86,7 @@ impl Confirmation {
             let failed = report.outcomes().filter(|other| other.kind() == OutcomeKind::Failed);
             failed.filter_map(Outcome::finding).any(|other| is_same(one, other))
         };
-        let mut new = failures.clone();
-        new.retain(|one| !is_reported(one));
+        let mut new: Vec<&Finding> = failures.iter().copied().filter(|one| !is_reported(one)).collect();
         for Sighting { finding, plays, .. } in &mut self.sightings {
             let recurs = failures.iter().any(|one| is_same(one, finding));
             new.retain(|one| !is_same(one, finding));
