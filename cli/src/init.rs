@@ -16,6 +16,7 @@ pub(crate) use survey::on_one_line;
 use csi_harness::client::target::TargetError;
 use csi_harness::driver::Driver;
 use csi_harness::protocol::capability::Capability;
+use csi_harness::text::encoding::shell_word;
 use csi_harness::text::message::error_chain;
 
 use crate::args::InitArgs;
@@ -59,7 +60,7 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
         return Err(Error::Flag { flag: "--output", problem });
     }
     // Secrets of the configuration go into the new one; those of --secrets stay in their own file.
-    let keeps_secrets = args.driver.target.secrets.is_none();
+    let secrets_file = args.driver.target.secrets.clone();
     let args = args.driver.alone();
     let config = config::from_anywhere(connect::reachable(&args)?);
     connect::announce(&args, &config);
@@ -80,7 +81,8 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
     }
     runtime.shutdown_background();
     let Some(survey) = survey? else { return Ok(Exit::Interrupted) };
-    let secrets = keeps_secrets.then_some(&survey.config.secrets).filter(|secrets| !secrets.is_empty());
+    let secrets =
+        Some(&survey.config.secrets).filter(|secrets| secrets_file.is_none() && !secrets.is_empty());
     let mut drafts = vec![Draft {
         name: CONFIG_FILE,
         text: config::draft(&survey, secrets),
@@ -91,7 +93,9 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
     drafts.extend(system.into_iter().flat_map(|system| system.drafts(&survey)));
     write(&directory, &drafts)?;
     let to_fill_in = system.filter(|_| !starts_driver).map(|system| directory.join(system.file()));
-    print(anstream::stdout().lock(), &survey, &directory, &drafts, to_fill_in.as_deref())
+    let secrets_flag = secrets_file
+        .map_or(String::new(), |file| format!(" --secrets {}", shell_word(&file.to_string_lossy())));
+    print(anstream::stdout().lock(), &survey, &directory, &drafts, to_fill_in.as_deref(), &secrets_flag)
 }
 
 fn write(directory: &Path, drafts: &[Draft]) -> Result<(), Error> {
@@ -119,6 +123,7 @@ fn print(
     directory: &Path,
     drafts: &[Draft],
     to_fill_in: Option<&Path>,
+    secrets_flag: &str,
 ) -> Result<Exit, Error> {
     let shown = |name: &str| -> PathBuf { directory.join(name) };
     writeln!(out, "{}", survey.driver())?;
@@ -128,7 +133,7 @@ fn print(
     if let Some(file) = to_fill_in {
         writeln!(out, "\nto do, in {}: fill in the command that starts your driver", file.display())?;
     }
-    let config = shown(CONFIG_FILE);
+    let config = format!("{}{secrets_flag}", shown(CONFIG_FILE).display());
     match (survey.works(), survey.makes_volumes()) {
         (true, _) => next(&mut out, &config, &shown(DEFINITION), survey.config.driver_command.is_some())?,
         (false, true) => writeln!(
@@ -140,9 +145,8 @@ fn print(
             out,
             "\nThe driver creates no volumes. Name some that exist under \"volumes:\" in {}, such as inline volumes with the \
              volume_context that kubelet sends (docs/config.md, \"Only a node service\"), and run init again with --force \
-             --config {}.",
-            config.display(),
-            config.display()
+             --config {config}.",
+            shown(CONFIG_FILE).display()
         )?,
         (false, false) => writeln!(
             out,
@@ -159,8 +163,9 @@ fn print(
     Ok(if survey.works() { Exit::Success } else { Exit::Broken })
 }
 
-fn next(out: &mut impl Write, config: &Path, definition: &Path, starts_driver: bool) -> io::Result<()> {
-    let (config, definition) = (config.display(), definition.display());
+/// Suggests commands for the written configuration, given with the flag for secrets that are not in it.
+fn next(out: &mut impl Write, config: &str, definition: &Path, starts_driver: bool) -> io::Result<()> {
+    let definition = definition.display();
     writeln!(out, "\nnext: csi-sanity --config {config} --suite sanity")?;
     match starts_driver {
         true => writeln!(

@@ -202,7 +202,10 @@ fn effort(config: &mut Config, args: &EffortArgs) {
 /// Secrets by RPC. The keys of the Go csi-sanity end in `Secret`, and one of them has a name of its own.
 fn secrets(path: &Path) -> Result<std::collections::BTreeMap<String, Secret>, Error> {
     let file: std::collections::BTreeMap<String, Option<Secret>> =
-        read_yaml(path).map_err(|source| Error::ValueFile { flag: "--secrets", source })?;
+        read_yaml(path).map_err(|source| match only_one_secret(path) {
+            Some(problem) => Error::Secrets { path: path.to_owned(), problem },
+            None => Error::ValueFile { flag: "--secrets", source },
+        })?;
     let mut secrets = std::collections::BTreeMap::new();
     for (key, secret) in file {
         let rpc = rpc_of(&key).map_err(|problem| Error::Secrets { path: path.to_owned(), problem })?;
@@ -212,6 +215,15 @@ fn secrets(path: &Path) -> Result<std::collections::BTreeMap<String, Secret>, Er
         }
     }
     Ok(secrets)
+}
+
+/// Returns the problem of a file that has the keys of one secret where names of RPCs are expected.
+fn only_one_secret(path: &Path) -> Option<String> {
+    let Secret(pairs) = read_yaml(path).ok()?;
+    let key = pairs.keys().next().filter(|_| pairs.keys().all(|key| rpc_of(key).is_err()))?;
+    Some(format!(
+        "the keys of a secret belong under the name of each RPC that gets it, as in CreateVolume: {{{key}: …}}"
+    ))
 }
 
 fn rpc_of(key: &str) -> Result<&'static str, String> {
@@ -366,6 +378,7 @@ mod tests {
             ("CreateVolume: {a: hunter2, a: hunter2}", "line 1"),
             ("CreateVolume: {a: !!int hunter2}", "line 1"),
             ("CreateVolume: {a: 'hunter2}", "line 1"),
+            ("user: admin\npassword: hunter2", "as in CreateVolume: {password: …}"),
             ("hunter2", "line 1"),
         ] {
             let yaml = file(text);

@@ -115,7 +115,10 @@ fn a_secret_is_used_and_not_written() {
     let driver = Driver::start(Config::default());
     let secrets = driver.directory().join("secrets.yaml");
     fs::write(&secrets, "CreateVolume: {token: hunter2}\n").unwrap();
-    init(&driver, 0, &["--secrets", secrets.to_str().unwrap()]);
+    let said = init(&driver, 0, &["--secrets", secrets.to_str().unwrap()]);
+    let flags = format!("csi-sanity.yaml --secrets {}", secrets.display());
+    assert!(said.stdout.contains(&format!("{flags} --suite sanity\n")), "{}", said.stdout);
+    assert_eq!(said.stdout.matches(&flags).count(), 4, "each command has it: {}", said.stdout);
     let text = fs::read_to_string(driver.directory().join("csi-sanity.yaml")).unwrap();
     assert!(!text.contains("hunter2") && text.contains("each run needs the flag again"), "{text}");
     settings(driver.directory());
