@@ -360,6 +360,7 @@ named! {
     ListVolumesEntryWithoutVolume, "list-volumes-entry-without-volume", "entries have no volume";
     ListVolumesEntryWithoutVolumeId, "list-volumes-entry-without-volume-id", "volumes in entries have no volume_id";
     ListVolumesFailsOnUnusualNames, "list-volumes-fails-on-unusual-names", "the list is INTERNAL while a volume's name is not plain ASCII";
+    ListVolumesFailsWhileEmpty, "list-volumes-fails-while-empty", "the list is INTERNAL while CreateVolume has made none of the volumes that exist";
     ListVolumesIgnoresMaxEntries, "list-volumes-ignores-max-entries", "max_entries is ignored";
     ListVolumesIgnoresToken, "list-volumes-ignores-token", "every page is the first page";
     ListVolumesInvalidTokenAsInvalidArgument, "list-volumes-invalid-token-as-invalid-argument", "an invalid token is INVALID_ARGUMENT";
@@ -469,6 +470,7 @@ named! {
     ListSnapshotsEntryWithoutSnapshot, "list-snapshots-entry-without-snapshot", "entries have no snapshot";
     ListSnapshotsFailsAfterPathNames, "list-snapshots-fails-after-path-names", "once a snapshot with a slash in its name was deleted, every list fails with UNKNOWN until the driver is restarted";
     ListSnapshotsFailsOnUnusualNames, "list-snapshots-fails-on-unusual-names", "the list is INTERNAL while a snapshot's name is not plain ASCII";
+    ListSnapshotsFailsWhileEmpty, "list-snapshots-fails-while-empty", "the list is INTERNAL while there is no snapshot";
     ListSnapshotsForgetsTokens, "list-snapshots-forgets-tokens", "every next_token is ABORTED";
     ListSnapshotsHidesUnready, "list-snapshots-hides-unready", "snapshots are not listed until they are ready";
     ListSnapshotsIgnoresIdFilter, "list-snapshots-ignores-id-filter", "the filter by snapshot_id is ignored";

@@ -27,6 +27,9 @@ pub(crate) async fn list_snapshots(
     {
         return Err(Status::internal("cannot read the name of a snapshot"));
     }
+    if has(Defect::ListSnapshotsFailsWhileEmpty) && driver.state().snapshots.values().next().is_none() {
+        return Err(Status::internal("no snapshots found"));
+    }
     if has(Defect::ListSnapshotsFailsAfterPathNames) && driver.is_damaged.load(Ordering::SeqCst) {
         return Err(Status::unknown("no metadata in an empty directory"));
     }

@@ -25,6 +25,11 @@ pub(crate) async fn list_volumes(
     {
         return Err(Status::internal("cannot read the name of a volume"));
     }
+    if driver.has(Defect::ListVolumesFailsWhileEmpty)
+        && driver.state().volumes.values().all(|volume| volume.name.is_none())
+    {
+        return Err(Status::internal("no volumes found"));
+    }
     crash_if_creating(driver);
     host::before_list_volumes(driver, &original.starting_token);
     let calls = driver.next_number();
