@@ -51,9 +51,21 @@ pub fn loops() -> BTreeMap<String, String> {
 
 /// Returns true if a block device of this number refuses writes.
 pub(crate) fn refuses_writes(number: u64) -> bool {
+    fact_of_device(number, "ro").is_some_and(|flag| flag == "1")
+}
+
+/// The file that the loop device of this number shows, and the offset in bytes at which it begins: `/volumes/1.img from 0`.
+pub(crate) fn loop_file(number: u64) -> Option<String> {
+    let [file, offset] =
+        ["backing_file", "offset"].map(|fact| fact_of_device(number, &format!("loop/{fact}")));
+    Some(format!("{} from {}", file?, offset?))
+}
+
+/// Reads a fact that the kernel has about a block device of this number.
+fn fact_of_device(number: u64, name: &str) -> Option<String> {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    let flag = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
-    flag.is_ok_and(|flag| flag.trim() == "1")
+    let fact = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{name}"));
+    fact.ok().map(|fact| fact.trim_end().to_owned())
 }
 
 /// The mounts at a path, the uppermost last.
@@ -75,7 +87,8 @@ pub fn alone_at(target: &Path, paths: &[&Path]) -> io::Result<Mount> {
     let mount = at(target).pop().ok_or_else(|| io::Error::other("nothing is mounted there"))?;
     // Nothing is mounted at a path that does not exist.
     let paths: Vec<PathBuf> = paths.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
-    let device = std::fs::canonicalize(&mount.source)?;
+    let device = std::fs::canonicalize(&mount.source)
+        .map_err(|_| io::Error::other(format!("the file system ({}) has no device", mount.fs_type)))?;
     let is_own = |point: &Path| paths.iter().any(|path| point.starts_with(path));
     let is_elsewhere = |other: &Mount| {
         std::fs::canonicalize(&other.source).is_ok_and(|source| source == device)

@@ -387,8 +387,9 @@ fn first_entry(directory: &Path) -> Option<String> {
     Some(named(&entry.file_name().to_string_lossy()))
 }
 
-/// Removes an empty directory or file. What cannot be removed, such as a mount point, shows when its parent is.
-async fn remove_empty(path: &Path) {
+/// Removes an empty directory or file, as kubelet does where a driver leaves its target path. Anything that cannot be removed, such as a
+/// mount point, shows when its parent is removed.
+pub async fn remove_empty(path: &Path) {
     let _ = match tokio::fs::symlink_metadata(path).await {
         Ok(found) if found.is_dir() => tokio::fs::remove_dir(path).await,
         Ok(found) if found.is_file() && found.len() == 0 => tokio::fs::remove_file(path).await,

@@ -59,9 +59,10 @@ struct Shown {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A device, which may refuse writes.
+    /// A device, which may refuse writes. A loop device shows a part of a file.
     Device {
         readonly: bool,
+        file: Option<String>,
     },
     FileSystem(String),
 }
@@ -241,8 +242,8 @@ fn shown(path: &Path, mount: Option<&Mount>) -> Option<Shown> {
     let there = path.metadata().ok()?;
     match there.file_type().is_block_device() {
         true => {
-            let readonly = mounts::refuses_writes(there.rdev());
-            Some(Shown { number: there.rdev(), kind: Kind::Device { readonly } })
+            let (number, readonly) = (there.rdev(), mounts::refuses_writes(there.rdev()));
+            Some(Shown { number, kind: Kind::Device { readonly, file: mounts::loop_file(number) } })
         }
         false => Some(Shown { number: there.dev(), kind: Kind::FileSystem(mount?.fs_type.clone()) }),
     }
@@ -254,11 +255,13 @@ fn shown_now(path: &Path) -> Option<Shown> {
 }
 
 /// Returns true if two targets cannot show one volume. A file system without a device of its own may have another
-/// number each time, and a volume may have one device for writing and others that refuse writes.
+/// number each time, and a volume may have one device for writing and others that refuse writes, or several loop devices for its file.
 fn is_another(one: &Shown, other: &Shown) -> bool {
     let has_device = |shown: &Shown| rustix::fs::major(shown.number) != 0;
     match (&one.kind, &other.kind) {
-        (Kind::Device { readonly }, Kind::Device { readonly: other }) if *readonly || *other => false,
+        (Kind::Device { readonly: true, .. }, Kind::Device { .. })
+        | (Kind::Device { .. }, Kind::Device { readonly: true, .. }) => false,
+        (Kind::Device { file: Some(file), .. }, Kind::Device { file: Some(other), .. }) => file != other,
         (kind, other_kind) if kind != other_kind => true,
         _ => one.number != other.number && has_device(one) && has_device(other),
     }
@@ -427,7 +430,11 @@ mod tests {
         };
         let differ = |major, kind| is_another(&numbered(major, 3, &kind), &numbered(major, 4, &kind));
         let [ext4, nfs, tmpfs] = ["ext4", "nfs4", "tmpfs"].map(|name| Kind::FileSystem(name.to_owned()));
-        let [device, readonly] = [false, true].map(|readonly| Kind::Device { readonly });
+        let [device, readonly] = [false, true].map(|readonly| Kind::Device { readonly, file: None });
+        let looped = |file: &str| Kind::Device { readonly: false, file: Some(file.to_owned()) };
+        assert!(!differ(7, looped("/volumes/v.img from 0")), "both show one file");
+        let parts = ["/volumes/v.img from 0", "/volumes/v.img from 4096"].map(looped);
+        assert!(is_another(&numbered(7, 3, &parts[0]), &numbered(7, 4, &parts[1])));
         assert!(differ(7, ext4.clone()));
         assert!(is_another(&numbered(7, 3, &ext4), &numbered(0, 3, &tmpfs)));
         assert!(!differ(0, nfs), "a server's export");

@@ -1,10 +1,11 @@
 //! Checks that mounts for a volume go away with it.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::Stamp;
+use csi_harness::resources::paths::remove_empty;
 use csi_harness::resources::workload::{self, play};
 use csi_harness::spec::faults::FaultKey;
 use csi_harness::spec::requirements::Requirement;
@@ -123,7 +124,9 @@ check! {
                 is_written && read.is_ok_and(|found| found.number() != Some(1))
             }
         };
-        point.is_free(&undone, &req::NODE_UNPUBLISH_002).map_err(|stop| match stop {
+        let is_free = point.is_free(&undone, &req::NODE_UNPUBLISH_002);
+        remove_empty(Path::new(&*path)).await;
+        is_free.map_err(|stop| match stop {
             Stop::Violation(mut violation) => {
                 violation.message = "NodeUnpublishVolume leaves the mount at a path with spaces and backslashes".to_owned();
                 let what = FaultKey::AT_AN_UNUSUAL_PATH.to_owned();
