@@ -24,7 +24,7 @@ use libtest_mimic::{Arguments, Failed};
 /// A reader can look through this number of rows of a time line at once.
 const ROWS_MAX: usize = 24;
 /// This number of drivers run at the same time, because they wait more than they work.
-const TRIALS_AT_ONCE: usize = 4;
+const TRIALS_AT_ONCE: usize = 8;
 
 fn main() -> ExitCode {
     if let Some(code) = hostpath::serve_if_asked() {

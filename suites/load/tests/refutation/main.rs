@@ -18,7 +18,7 @@ use csi_test_support::{hostpath, process, quirks};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// This number of loads run at the same time. They spend most of their time on waiting for the next life cycle to be due.
-const TRIALS_AT_ONCE: usize = 3;
+const TRIALS_AT_ONCE: usize = 6;
 const SEEDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 /// A load that missed a defect is made once more, and takes this number of times as long.
 const LONGER: u32 = 3;
