@@ -29,6 +29,7 @@ named! {
 
     // Calls that overlap, are abandoned by their caller, or are interrupted by the end of the driver.
     ControllerPublishForgetsReadonly, "controller-publish-forgets-readonly", "a repeated request makes a readonly attachment writable";
+    ControllerPublishRepeatTooEarly, "controller-publish-repeat-too-early", "if a caller gives up ControllerPublishVolume and repeats it, OK is answered before the volume can be staged";
     CreateVolumeCountsOverlapsTwice, "create-volume-counts-overlaps-twice", "the storage of a volume counts twice if another one was made at the same time";
     CreateVolumeDoublesAfterTimeout, "create-volume-doubles-after-timeout", "a call that its caller gives up leaves a volume without a name, and the repeated call creates another one";
     CreateVolumeKeepsCopyOfDeleted, "create-volume-keeps-copy-of-deleted", "if the snapshot is deleted while it is copied, the call returns NOT_FOUND but creates the volume";
@@ -870,6 +871,7 @@ impl Defect {
             ControllerPublishForgetsReadonly,
             ControllerPublishRefusalAttaches,
             ControllerPublishRefusalDetachesOthers,
+            ControllerPublishRepeatTooEarly,
             CreateGroupSnapshotRefusalTakesName,
             CreateSnapshotRacesOnName,
             CreateSnapshotRefusalMakesSnapshot,
@@ -1031,6 +1033,7 @@ impl Defect {
         );
         let rpc = match self {
             NodeUnstageGoesOn => "NodeUnstageVolume",
+            ControllerPublishRepeatTooEarly => "ControllerPublishVolume",
             CreateSnapshotRacesOnName => "CreateSnapshot",
             _ if held => "CreateVolume",
             _ => return None,

@@ -77,6 +77,8 @@ pub struct Shared {
     pub(crate) busy: Mutex<BTreeMap<String, Option<ConnectionNumber>>>,
     /// Health that is still reported although it is outdated, by volume id; for defects.
     pub(crate) stale_health: Mutex<BTreeMap<String, VolumeHealth>>,
+    /// Volumes with an abandoned attachment that is not finished, although a repeated call was answered; for a defect.
+    pub(crate) orphaned_attachings: Mutex<BTreeSet<String>>,
     /// Staging paths with an abandoned unstaging that is not finished; for a defect.
     pub(crate) orphaned_unstagings: Mutex<BTreeSet<String>>,
     /// The files that were last written about volumes and snapshots, by name.
@@ -220,6 +222,7 @@ impl MockDriver {
             calls: AtomicU32::new(0),
             put_off: Mutex::default(),
             stale_health: Mutex::default(),
+            orphaned_attachings: Mutex::default(),
             orphaned_unstagings: Mutex::default(),
             inspected: Mutex::default(),
             cut_off: Mutex::default(),

@@ -6,6 +6,7 @@ use csi_proto::v1::{
 };
 use tonic::{Code, Status};
 
+use super::overlap::{IfGivenUp, attaching_given_up};
 use super::plain_capability;
 use super::side_effects::after_rejected_controller_publish;
 use super::volume::made_for;
@@ -35,7 +36,9 @@ pub(crate) async fn controller_publish_volume(
     } else if has(Defect::ControllerPublishRefusesSecondNode) {
         reject_second_node(driver, &request)?;
     }
+    let attaching = IfGivenUp::new(|| attaching_given_up(driver, original));
     let mut answer = controller::controller_publish_volume(driver, &request).await;
+    attaching.answered();
     match &mut answer {
         Ok(response) => corrupt_reply(driver, original, response),
         Err(_) => {

@@ -5,7 +5,7 @@ use csi_proto::v1::{
 };
 use tonic::{Code, Status};
 
-use super::overlap::{Unstaging, end_unstaging};
+use super::overlap::{IfGivenUp, end_attaching, end_unstaging, unstaging_given_up};
 use super::side_effects::{after_rejected_node_stage, check_attached};
 use super::{check_lengths, forgive, host, is_incomplete, volume_not_found};
 use crate::defect::Defect;
@@ -52,6 +52,7 @@ pub(crate) async fn node_stage_volume(
             request.volume_capability = Some(present.to_proto());
         }
     }
+    end_attaching(driver, original)?;
     let mut answer = node::node_stage_volume(driver, &request).await;
     match answer {
         Ok(_) => end_unstaging(driver, original),
@@ -97,7 +98,7 @@ pub(crate) async fn node_unstage_volume(
         return Err(Status::internal("the staging path is not in the table of mounts"));
     }
     check_attached(driver, request)?;
-    let unstaging = Unstaging::watch(driver, request);
+    let unstaging = IfGivenUp::new(|| unstaging_given_up(driver, request));
     let answer = node::node_unstage_volume(driver, request).await;
     unstaging.answered();
     answer

@@ -5,7 +5,8 @@ use std::time::Duration;
 use csi_proto::ConnectionNumber;
 use csi_proto::v1::volume_content_source::Type as SourceType;
 use csi_proto::v1::{
-    CreateVolumeRequest, CreateVolumeResponse, NodeStageVolumeRequest, NodeUnstageVolumeRequest,
+    ControllerPublishVolumeRequest, CreateVolumeRequest, CreateVolumeResponse, NodeStageVolumeRequest,
+    NodeUnstageVolumeRequest,
 };
 use tonic::{Code, Status};
 
@@ -155,16 +156,15 @@ pub(super) fn crash_if_creating(driver: &MockDriver) {
 /// The delay of an abandoned call that starts late. It is longer than the next call takes.
 const LATE_UNSTAGING: Duration = Duration::from_millis(10);
 
-/// A NodeUnstageVolume call. If it is dropped without an answer, its caller has abandoned it.
-pub(super) struct Unstaging<'a> {
-    driver: &'a MockDriver,
-    request: &'a NodeUnstageVolumeRequest,
+/// A call under way. If it is dropped without an answer, its caller has given it up, and this follows.
+pub(super) struct IfGivenUp<F: FnMut()> {
+    then: F,
     answered: bool,
 }
 
-impl<'a> Unstaging<'a> {
-    pub(super) fn watch(driver: &'a MockDriver, request: &'a NodeUnstageVolumeRequest) -> Self {
-        Self { driver, request, answered: false }
+impl<F: FnMut()> IfGivenUp<F> {
+    pub(super) fn new(then: F) -> Self {
+        Self { then, answered: false }
     }
 
     pub(super) fn answered(mut self) {
@@ -172,17 +172,36 @@ impl<'a> Unstaging<'a> {
     }
 }
 
-impl Drop for Unstaging<'_> {
+impl<F: FnMut()> Drop for IfGivenUp<F> {
     fn drop(&mut self) {
-        if self.answered {
-            return;
+        if !self.answered {
+            (self.then)();
         }
-        if self.driver.is(Quirk::GivenUpUnstagingLate) {
-            unstage_late(self.driver, self.request);
-        }
-        if self.driver.has(Defect::NodeUnstageGoesOn) {
-            self.driver.orphaned_unstagings.lock().insert(self.request.staging_target_path.clone());
-        }
+    }
+}
+
+/// The attachment of a volume goes on after its caller has given up.
+pub(super) fn attaching_given_up(driver: &MockDriver, request: &ControllerPublishVolumeRequest) {
+    if driver.has(Defect::ControllerPublishRepeatTooEarly) {
+        driver.orphaned_attachings.lock().insert(request.volume_id.clone());
+    }
+}
+
+/// Rejects to stage a volume that is still being attached, once.
+pub(super) fn end_attaching(driver: &MockDriver, request: &NodeStageVolumeRequest) -> Result<(), Status> {
+    match driver.orphaned_attachings.lock().remove(&request.volume_id) {
+        true => Err(Status::internal("the device of the volume does not exist")),
+        false => Ok(()),
+    }
+}
+
+/// The unstaging of a volume goes on after its caller has given up.
+pub(super) fn unstaging_given_up(driver: &MockDriver, request: &NodeUnstageVolumeRequest) {
+    if driver.is(Quirk::GivenUpUnstagingLate) {
+        unstage_late(driver, request);
+    }
+    if driver.has(Defect::NodeUnstageGoesOn) {
+        driver.orphaned_unstagings.lock().insert(request.staging_target_path.clone());
     }
 }
 

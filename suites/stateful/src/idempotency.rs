@@ -134,6 +134,7 @@ check! {
             "create-volume-doubles-after-timeout",
             "create-volume-leaks-after-timeout",
             "lock-kept-after-cancel",
+            "controller-publish-repeat-too-early",
         ],
         duplicate_of: "*",
         runs: Serial,
