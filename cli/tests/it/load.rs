@@ -59,6 +59,25 @@ fn measurements_are_written_in_documented_fields() {
 }
 
 #[test]
+fn a_load_is_judged_without_an_rpc_that_never_succeeds() {
+    let failing = |rpc: &str| BTreeMap::from([(rpc.parse().unwrap(), "INTERNAL:100000".parse().unwrap())]);
+    let load = |rpc: &str, code| {
+        let driver = Driver::start(Config { fail: failing(rpc), ..Config::default() });
+        let load = ["load", "--endpoint", &driver.endpoint, "--preset", "smoke", "--duration", "2s"];
+        let said = check(&load, code, &[]);
+        let all = said.stdout + &said.stderr;
+        assert!(all.contains(&format!("{rpc} has never succeeded: INTERNAL")), "{all}");
+        all
+    };
+    std::thread::scope(|scope| {
+        let not_judged = scope.spawn(|| load("NodeStageVolume", 3));
+        let judged = load("ControllerExpandVolume", 0);
+        assert!(judged.contains("\n1 passed"), "{judged}");
+        assert!(not_judged.join().unwrap().contains("\n0 passed"));
+    });
+}
+
+#[test]
 fn a_wrong_workload_is_explained() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("mine.yaml");
