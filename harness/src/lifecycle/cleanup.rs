@@ -63,7 +63,11 @@ impl Remains {
         let mut left = cx.finish().await;
         left.extend(self.loop_devices());
         let doubtful = cx.left_behind().into_iter().filter(|left| left.in_doubt);
-        left.extend(doubtful.map(|left| format!("{}: {}", left.what, left.why)));
+        for line in doubtful.map(|doubt| format!("{}: {}", doubt.what, doubt.why)) {
+            if !left.contains(&line) {
+                left.push(line);
+            }
+        }
         left.extend(self.clear_away());
         left
     }
