@@ -23,7 +23,7 @@ const NODES: u32 = 19;
 const FIRST_NODE: u32 = 5;
 /// The attachments to all nodes.
 pub(super) const ATTACHMENTS: u64 = ((1 << NODES) - 1) << FIRST_NODE;
-/// All parts.
+/// Every part of the state, for a call that conflicts with all others.
 pub(super) const ALL: u64 = u64::MAX;
 
 pub(super) fn attached(node: Node) -> u64 {

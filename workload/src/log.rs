@@ -151,7 +151,7 @@ impl Log {
         self.records.iter()
     }
 
-    /// The troubles so far.
+    /// Everything that went wrong with the operations so far.
     pub fn troubles(&self) -> &[Trouble] {
         &self.troubles
     }

@@ -96,8 +96,8 @@ pub struct StageEntry {
     pub cycles_begun: u64,
     /// Life cycles that ended.
     pub cycles_ended: u64,
-    /// By the number of life cycles under way: that number, the seconds with so many, and how many ended in them. Empty in merged results,
-    /// since no part knows what others have under way.
+    /// A row for each number of life cycles that were under way at once: that number, the seconds in which it was so, and the number of life
+    /// cycles that ended in these seconds. Empty in merged results, since no part knows how many others had under way.
     #[serde(default)]
     pub under_way: Vec<(u64, f64, u64)>,
     /// The number of callers from which on more of them mostly wait; `null` unless the stage has shown it.

@@ -41,7 +41,7 @@ pub(crate) struct Recorder {
     seen: Arc<watch::Sender<BTreeMap<Moment, u32>>>,
 }
 
-/// A moment in the life of calls, which one of each kind has.
+/// A moment at which the driver can be disrupted: a call of an RPC begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Moment {
     /// A call of this RPC begins.

@@ -251,7 +251,7 @@ impl InUse {
             .into())
     }
 
-    /// Gives the volume back.
+    /// Unpublishes and unstages the volume, and checks that its mounts are gone.
     async fn back(&self, cx: &Cx, [unpublish, unstage]: Rules) -> CheckResult {
         let TrackedVolume { target_path, staging_path, .. } = &self.volume;
         let what = "unpublish a volume that was published before the driver ended";
