@@ -62,10 +62,14 @@ check! {
         let [stays, goes] = users;
         let (mut stays, written) = stays.fall_silent(BEFORE).await?;
         let (mut goes, written_by_other) = goes.fall_silent(BEFORE).await?;
-        // It is found by making volumes, which needs the driver.
+        // Both are found by making volumes, which needs the driver.
         let directory = cx.driver_directory().await;
+        let keeps_devices = match &directory {
+            Some(directory) => attaches_devices(cx, directory).await?,
+            None => false,
+        };
         KILLED.inject(cx).await?;
-        let outcome = take_away(cx, &volumes, &paths, directory.as_deref());
+        let outcome = take_away(cx, &volumes, &paths, directory.as_deref(), keeps_devices);
         KILLED.heal(cx).await?;
         let is_all = outcome?;
         unless_forgotten(driver(cx)?, again(cx, &mut stays).await)?;
@@ -81,13 +85,32 @@ check! {
     }
 }
 
-/// Takes away what a reboot takes from the volumes of a node whose driver has ended: mounts, loop devices, and files in memory that name them.
-/// Returns true if a true reboot would take nothing else.
+/// Returns true if ControllerPublishVolume attaches loop devices of files in this directory, as the stand-in for a cloud does: the cloud
+/// attaches its disks to the node again when that starts, without a call.
+async fn attaches_devices(cx: &Cx, directory: &Path) -> CheckResult<bool> {
+    if !cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
+        return Ok(false);
+    }
+    let scope = cx.scope();
+    let volume = scope.node_volume().await?;
+    let before = mounts::loops();
+    scope.attached(volume).await?;
+    let is_new = |(device, file): (String, String)| {
+        before.get(&device) != Some(&file) && Path::new(&file).starts_with(directory)
+    };
+    let attaches = mounts::loops().into_iter().any(is_new);
+    scope.undo().await?;
+    Ok(attaches)
+}
+
+/// Takes away what a reboot takes from the volumes of a node whose driver has ended: mounts, loop devices unless they stay attached, and files
+/// in memory that name the volumes. Returns true if a true reboot would take nothing else.
 fn take_away(
     cx: &Cx,
     volumes: &[TrackedVolume; 2],
     paths: &[&str],
     directory: Option<&Path>,
+    keeps_devices: bool,
 ) -> CheckResult<bool> {
     let mounted = paths.iter().flat_map(|path| mounts::at(Path::new(path)));
     let devices: BTreeSet<String> = mounted.filter_map(|mount| loop_device(&mount)).collect();
@@ -99,7 +122,9 @@ fn take_away(
         return Ok(false);
     };
     let used = mounts::table();
-    let is_free = |device: &str| devices.contains(device) && used.iter().all(|mount| mount.source != device);
+    let is_free = |device: &str| {
+        !keeps_devices && devices.contains(device) && used.iter().all(|mount| mount.source != device)
+    };
     let failed = |error| Stop::broken(format!("failed to detach a loop device: {error}"));
     let detached = detach_loops(directory, is_free).map_err(failed)?;
     if mounts::is_in_memory(directory) {
