@@ -100,8 +100,10 @@ pub(crate) struct Judge {
     faults: Mutex<BTreeMap<(&'static str, String), Fault>>,
     /// Codes with which correct calls are rejected again and again.
     known: Mutex<BTreeSet<(&'static str, i32)>>,
-    /// Calls of RPCs that the driver has never done, which cannot be judged: the first answer for each.
-    impossible: Mutex<BTreeMap<&'static str, String>>,
+    /// RPCs that this load has seen done, with the access type of the volume.
+    done: Mutex<BTreeSet<(&'static str, AccessType)>>,
+    /// Calls of RPCs that the driver has never done for volumes of an access type, which cannot be judged: the first answer for each.
+    impossible: Mutex<BTreeMap<(&'static str, AccessType), String>>,
     /// Operations that were given up because the driver put them off or did not answer, by RPC and answer.
     given_up: Mutex<BTreeMap<(&'static str, String), u64>>,
     /// Parts of the load that could not be made.
@@ -131,8 +133,9 @@ impl Judge {
     pub(crate) fn rejected(&self, cx: &Cx, rpc: Rpc, refused: &Refused, volume_id: &str) {
         self.in_vain.fetch_add(1, Ordering::Relaxed);
         self.known.lock().insert((rpc.method, refused.code.into()));
-        if !cx.target().has_done(rpc) {
-            self.impossible.lock().entry(rpc.method).or_insert_with(|| refused.to_string());
+        if !self.has_done(cx, rpc) {
+            let key = (rpc.method, cx.access());
+            self.impossible.lock().entry(key).or_insert_with(|| refused.to_string());
             return;
         }
         let is_lost = refused.code == Code::NotFound && !volume_id.is_empty();
@@ -175,8 +178,16 @@ impl Judge {
     }
 
     /// Takes in that a call was done.
-    pub(crate) fn was_done(&self) {
+    pub(crate) fn was_done(&self, cx: &Cx, rpc: Rpc) {
         self.in_vain.store(0, Ordering::Relaxed);
+        self.done.lock().insert((rpc.method, cx.access()));
+    }
+
+    /// Returns true if the driver has done the RPC before. An RPC that only volumes of the other access type had done may not exist for these.
+    fn has_done(&self, cx: &Cx, rpc: Rpc) -> bool {
+        let done = self.done.lock();
+        done.contains(&(rpc.method, cx.access()))
+            || (!done.iter().any(|(method, _)| *method == rpc.method) && cx.target().has_done(rpc))
     }
 
     /// Returns true if the driver rejects whatever is asked of it, so that more life cycles show nothing.
@@ -238,8 +249,11 @@ impl Judge {
             if binds { cx.blame(violation) } else { cx.warn(violation) }
         }
         let mut lacking = std::mem::take(&mut *self.lacking.lock());
-        for (rpc, how) in &*self.impossible.lock() {
-            let missing = format!("{rpc} has never succeeded: {how}");
+        for ((rpc, access), how) in &*self.impossible.lock() {
+            let missing = match access {
+                AccessType::Mount => format!("{rpc} has never succeeded: {how}"),
+                AccessType::Block => format!("{rpc} of a block volume has never succeeded: {how}"),
+            };
             match ESSENTIAL.contains(rpc) {
                 true => lacking.push(missing),
                 false => cx.note(format!("the load was judged without one RPC: {missing}")),

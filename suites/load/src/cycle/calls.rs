@@ -303,7 +303,9 @@ impl Load {
                 page.entries.into_iter().filter_map(|entry| entry.volume).map(|volume| volume.volume_id),
             );
             pages += 1;
-            if page.next_token.is_empty() || pages == PAGES_MAX {
+            // A token that leads back to its own page never ends.
+            let is_last = page.next_token.is_empty() || page.next_token == request.starting_token;
+            if is_last || pages == PAGES_MAX {
                 break;
             }
             request.starting_token = page.next_token;
@@ -521,7 +523,7 @@ impl Load {
             let reply = make().patiently().await;
             let refused = match reply.answer() {
                 Answer::Ok(response) => {
-                    self.judge.was_done();
+                    self.judge.was_done(&caller.cx, rpc);
                     return Some(response.clone());
                 }
                 Answer::Unknown(no_answer) => {
