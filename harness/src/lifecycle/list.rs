@@ -10,7 +10,8 @@ use crate::spec::verdict::Stop;
 const PAGES_MAX: usize = 10_000;
 
 impl Session {
-    /// All entries of ListVolumes, read in the pages that the driver makes.
+    /// All entries of ListVolumes, read in the pages that the driver makes. A list whose tokens lead back to an earlier page ends there, and
+    /// has each volume once; `controller/list-volumes/pages` reports it.
     ///
     /// # Errors
     /// Broken if the driver refuses or never ends.
@@ -23,14 +24,23 @@ impl Session {
                 let page = self.call(request.clone()).setup("a list").await?;
                 entries.extend(page.entries);
                 match tokens.next("ListVolumes", page.next_token)? {
-                    Some(token) => request.starting_token = token,
-                    None => return Ok(entries),
+                    Next::Page(token) => request.starting_token = token,
+                    Next::End => return Ok(entries),
+                    Next::Circle => {
+                        let mut seen = BTreeSet::new();
+                        let id = |entry: &v1::list_volumes_response::Entry| {
+                            Some(entry.volume.as_ref()?.volume_id.clone())
+                        };
+                        entries.retain(|entry| seen.insert(id(entry)));
+                        return Ok(entries);
+                    }
                 }
             }
         })
     }
 
-    /// All entries of ListSnapshots that the request selects, read in the pages that the driver makes.
+    /// All entries of ListSnapshots that the request selects, read in the pages that the driver makes. A list whose tokens lead back to an
+    /// earlier page ends there, and has each snapshot once; `controller/list-snapshots/pages` reports it.
     ///
     /// # Errors
     /// Broken if the driver refuses or never ends.
@@ -45,30 +55,44 @@ impl Session {
                 let page = self.call(request.clone()).setup("a list").await?;
                 snapshots.extend(page.entries.into_iter().filter_map(|entry| entry.snapshot));
                 match tokens.next("ListSnapshots", page.next_token)? {
-                    Some(token) => request.starting_token = token,
-                    None => return Ok(snapshots),
+                    Next::Page(token) => request.starting_token = token,
+                    Next::End => return Ok(snapshots),
+                    Next::Circle => {
+                        let mut seen = BTreeSet::new();
+                        snapshots.retain(|snapshot| seen.insert(snapshot.snapshot_id.clone()));
+                        return Ok(snapshots);
+                    }
                 }
             }
         })
     }
 }
 
-/// The tokens of one list so far: one that comes again leads round in a circle.
+/// What follows a page of a list.
+enum Next {
+    /// The page with this token.
+    Page(String),
+    /// Nothing: it was the last page.
+    End,
+    /// A page that was there before.
+    Circle,
+}
+
+/// The tokens of one list so far.
 #[derive(Default)]
 struct Tokens(BTreeSet<String>);
 
 impl Tokens {
-    /// The token of the next page, if there is one.
-    fn next(&mut self, rpc: &str, token: String) -> Result<Option<String>, Stop> {
+    fn next(&mut self, rpc: &str, token: String) -> Result<Next, Stop> {
         if token.is_empty() {
-            return Ok(None);
+            return Ok(Next::End);
         }
         if !self.0.insert(token.clone()) {
-            return Err(Stop::broken(format!("{rpc} never ends: next_token {token:?} comes again")));
+            return Ok(Next::Circle);
         }
         if self.0.len() == PAGES_MAX {
             return Err(Stop::broken(format!("{rpc} has not ended after {PAGES_MAX} pages")));
         }
-        Ok(Some(token))
+        Ok(Next::Page(token))
     }
 }

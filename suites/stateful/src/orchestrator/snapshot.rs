@@ -69,7 +69,8 @@ impl Orchestrator {
             };
             let made = self.send(&request, self.cx.call(request.clone()), redact::json, read).await;
             pages += 1;
-            if !token.is_empty() && pages < PAGES_MAX {
+            // A token that leads back to its own page never ends.
+            if !token.is_empty() && token != request.starting_token && pages < PAGES_MAX {
                 request.starting_token = token;
                 continue;
             }
