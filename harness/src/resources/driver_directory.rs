@@ -31,6 +31,19 @@ const SHARED: [&str; 20] = [
     "/var/run",
     "/var/tmp",
 ];
+/// Directories in which the kernel, and commands that a driver calls, keep files of their own, with all that is below them.
+const OF_SYSTEM: [&str; 10] = [
+    "/dev",
+    "/proc",
+    "/run/blkid",
+    "/run/cryptsetup",
+    "/run/lock",
+    "/run/lvm",
+    "/run/mount",
+    "/run/udev",
+    "/sys",
+    "/usr",
+];
 /// Directories that are in memory.
 const IN_MEMORY: [&str; 2] = ["/run", "/dev/shm"];
 /// Entries that are looked at there, and bytes of a file.
@@ -46,7 +59,7 @@ pub fn own_parent(file: &Path) -> Option<PathBuf> {
 
 fn is_own(directory: &Path) -> bool {
     let is_shared = SHARED.iter().any(|shared| Path::new(shared) == directory);
-    let is_system = ["/dev", "/proc", "/sys", "/usr"].iter().any(|above| directory.starts_with(above));
+    let is_system = OF_SYSTEM.iter().any(|above| directory.starts_with(above));
     !is_shared && (!is_system || directory.starts_with("/dev/shm"))
 }
 
