@@ -79,10 +79,12 @@ impl<'a, T: Send + 'a> PendingCall<'a, T> {
 
     /// Sends it as patiently as an orchestrator, as [`PendingCall::setup`] does, to be judged.
     pub async fn patiently(mut self) -> Reply<T> {
-        let settled = Instant::now() + self.session.settle_limit();
         let mut tries = Tries::of(&self);
+        let mut settled = None;
         loop {
             let reply = (self.send)().await;
+            // The first call may have taken longer than a driver gets to settle.
+            let settled = *settled.get_or_insert_with(|| Instant::now() + self.session.settle_limit());
             if !tries.go_on(reply.answer().as_ref().map(drop), settled).await {
                 return reply;
             }
