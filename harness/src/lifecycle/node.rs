@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use csi_proto::{Call as _, Service, UnaryCall, v1};
 use futures_util::future::BoxFuture;
-use rustix::io::Errno;
 use tonic::Code;
 
 use crate::client::answer::Answer;
@@ -628,8 +627,8 @@ impl Cx {
     /// Broken if one cannot be unmounted.
     pub fn unmount_below<'a>(&self, paths: impl IntoIterator<Item = &'a str>) -> Result<usize, Stop> {
         let mut count = 0;
-        let has_failed = |error: std::io::Error| Errno::from_io_error(&error) == Some(Errno::IO);
-        let is_there = |path: &&Path| path.try_exists().unwrap_or_else(has_failed);
+        // A mount whose device or process is gone is an error to look at, and is there.
+        let is_there = |path: &&Path| path.try_exists().unwrap_or(true);
         for path in paths.into_iter().map(Path::new).filter(is_there) {
             let failed = |error| Stop::broken(format!("failed to unmount {}: {error}", path.display()));
             count += mounts::unmount_below(path).map_err(failed)?;
