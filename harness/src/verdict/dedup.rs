@@ -62,9 +62,12 @@ impl Accusation {
             _ if asks_for_several(other.rule) => one.violation.message == another.violation.message,
             _ => true,
         };
+        // A fault that was only met again was not repeated by itself, so that a failure that did not recur stands for it.
+        let is_flaky = one.plays.is_some_and(|plays| plays.is_flaky());
+        let binds = one.binds_from <= another.binds_from || (is_flaky && another.source == Source::MetAgain);
         self.rule == other.rule
             && is_same
-            && one.binds_from <= another.binds_from
+            && binds
             && (one.source != Source::MetAgain || another.source == Source::MetAgain)
     }
 }

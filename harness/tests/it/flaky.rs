@@ -47,6 +47,7 @@ fails_first!(TWICE, "flaky/twice", TWICE_PLAYS, 2,);
 fails_first!(ALWAYS, "flaky/always", ALWAYS_PLAYS, 1000,);
 fails_first!(LOSES_ONCE, "flaky/loses-once", LOSES_ONCE_PLAYS, 1, DataLoss);
 fails_first!(ONCE_BEFORE_ANOTHER, "flaky/once-before-another", ONCE_BEFORE_ANOTHER_PLAYS, 1,);
+fails_first!(ONCE_AND_MET_AGAIN, "flaky/once-and-met-again", ONCE_AND_MET_AGAIN_PLAYS, 1,);
 fails_first!(ONCE_UNDER_STRICT, "flaky/once-under-strict", ONCE_UNDER_STRICT_PLAYS, 1,);
 fails_first!(LOSES_ONCE_AND_WARNS, "flaky/loses-once-and-warns", LOSES_ONCE_AND_WARNS_PLAYS, 1, DataLoss);
 fails_first!(ONCE_AS_LISTED, "flaky/once-as-listed", ONCE_AS_LISTED_PLAYS, 1,);
@@ -171,6 +172,18 @@ check! {
     }
 }
 
+check! {
+    /// Meets what a flaky check shows once, and leaves it to that check.
+    MEETS_AGAIN {
+        id: "flaky/meets-again",
+        title: "nothing new",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+        duplicate_of: "*",
+    }
+    async |_cx| { Err(Stop::MetAgain(Box::new(Violation::new("it went wrong here, too")))) }
+}
+
 async fn ran(config: Config, known: &str, checks: &[&'static Check]) -> Ran {
     let mut bench = Bench::start(Default::default(), config).await;
     if !known.is_empty() {
@@ -183,6 +196,14 @@ async fn ran(config: Config, known: &str, checks: &[&'static Check]) -> Ran {
 
 fn plays(ran: &Ran, check: &Check) -> Option<Plays> {
     ran.outcome(check).finding().and_then(|finding| finding.plays)
+}
+
+#[tokio::test]
+async fn a_flaky_failure_stands_for_what_was_only_met_again() {
+    let ran = ran(config(), "", &[&ONCE_AND_MET_AGAIN, &MEETS_AGAIN]).await;
+    assert_eq!(ran.outcome(&ONCE_AND_MET_AGAIN).kind(), OutcomeKind::Flaky);
+    assert_eq!(ran.outcome(&MEETS_AGAIN).kind(), OutcomeKind::SameFault);
+    assert_eq!(ran.summary.counts.failed, 0);
 }
 
 #[tokio::test]
