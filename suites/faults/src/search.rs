@@ -179,18 +179,23 @@ impl<'a> Search<'a> {
             ended: None,
         };
         let ended = tries.run(first, plain, random).await;
-        let met = tries.met;
+        let (met, tried) = (tries.met, tries.tried);
         self.ceiling = tries.until.saturating_duration_since(self.begun);
         bench.end();
         // Undoing is tried once more at the end of the check.
         let _ = scope.undo().await;
         ended?;
-        match self.wanted.is_some() && met == 0 {
-            true => {
-                Err(Stop::broken("no fault of --fault was met: the driver did not reach any of these places"))
-            }
-            false => Ok(()),
+        if self.wanted.is_some() && met == 0 {
+            return Err(Stop::broken(
+                "no fault of --fault was met: the driver did not reach any of these places",
+            ));
         }
+        if tried == 0 {
+            return Err(Stop::broken(format!(
+                "none of {planned} faults was tried within the time limit; --budget DURATION allows more time"
+            )));
+        }
+        Ok(())
     }
 
     pub(crate) fn end(self) {
