@@ -4,6 +4,7 @@ use std::path::Path;
 
 use csi_harness::client::unmet::needs_memory;
 use csi_harness::prelude::*;
+use csi_harness::protocol::effect;
 use csi_harness::spec::requirements::Requirement;
 use csi_nemesis::injector::Injector;
 use csi_nemesis::injector::backend_network::{self, BackendNetwork};
@@ -394,7 +395,7 @@ async fn plain_life(cx: &Cx, injector: &mut dyn Injector) -> CheckResult<(Plan, 
         }
         injector.begin_step()?;
         let made = match step.is_optional() {
-            true => once(&mut life, step).await,
+            true => optionally(&mut life, step).await,
             false => plainly(&mut life, step, &plan).await,
         };
         match made {
@@ -451,10 +452,14 @@ async fn left_of_a_plain_life(cx: &Cx, plan: &Plan, places: &Places) -> CheckRes
     Ok(Look::take(cx, places).await.since(&before))
 }
 
-/// Makes a call that a driver need not do.
-async fn once(life: &mut Life, step: Step) -> CheckResult {
+/// Makes a call that a driver need not do. It is repeated only while the driver says that the call has to wait.
+async fn optionally(life: &mut Life, step: Step) -> CheckResult {
     match life.call(step).await? {
         Answer::Ok(()) => Ok(()),
+        Answer::Refused(refused) if effect::is_not_now(step.rpc(), refused.code) => {
+            let done = life.converge(step, life.converges_in(None)).await?;
+            done.map(drop).map_err(|last| Stop::broken(last.to_string()))
+        }
         Answer::Refused(refused) => Err(Stop::broken(refused.to_string())),
         Answer::Unknown(why) => Err(Stop::broken(why.to_string())),
     }
