@@ -1,5 +1,6 @@
 //! Sends hostile requests one after the other, each about one set of objects and wrong in one way.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use csi_harness::client::answer::NoAnswer;
@@ -14,6 +15,8 @@ use crate::send::send;
 
 /// The limit on a check's requests. It suffices to put most texts at each place of each request.
 const REQUESTS_MAX: u32 = 2_000;
+/// The limit on places at which the driver does not answer.
+const SILENT_PLACES_MAX: usize = 3;
 /// The divisor of a check's time limit that gives the time for requests.
 const SHARE_OF_TIME: u32 = 3;
 
@@ -126,21 +129,25 @@ pub async fn volley(
     let mut waiting: Vec<_> =
         requests.iter().map(|request| (request, changes(request).into_iter())).collect();
     let budget = Budget::begin(cx, waiting.iter().map(|(_, changes)| changes.len()).sum());
-    let (mut shots, mut left_behind) = (0, LeftBehind::default());
+    let (mut shots, mut left_behind, mut silent) = (0, LeftBehind::default(), SilentPlaces::default());
     while !waiting.is_empty() {
         let mut left = Vec::new();
         for (request, mut changes) in waiting {
-            let Some((change, message)) = changes.next() else { continue };
+            let Some((change, message)) = changes.find(|(change, _)| !silent.has(request, change)) else {
+                continue;
+            };
             if budget.is_over(cx, shots) {
                 left_behind.note(cx);
-                return Ok(());
+                return silent.end();
             }
             let scope = cx.scope();
             let shot = Mutation { request: request.changed(&scope, message), change };
             let answer = send(&scope, shot.request.rpc, &shot.request.bytes()).await;
             shots += 1;
             judge(&shot, &answer)?;
-            is_answered(&shot, &answer)?;
+            if let Err(stop) = is_answered(&shot, &answer) {
+                silent.add(cx, &shot, stop).await?;
+            }
             left_behind.add(scope.undo_best_effort().await);
             judge(&shot, &answer)?;
             left.push((request, changes));
@@ -150,7 +157,43 @@ pub async fn volley(
     left_behind.note(cx);
     match shots {
         0 => Err(Stop::skip("the driver offers nothing that such a request could be made for")),
-        _ => Ok(()),
+        _ => silent.end(),
+    }
+}
+
+/// Places of requests at which a text keeps the driver from answering, although it lives, such as a user name with which it waits for its
+/// back end. No other text is put there, since each would cost a time limit.
+#[derive(Debug, Default)]
+struct SilentPlaces {
+    places: BTreeSet<(&'static str, String)>,
+    first: Option<Stop>,
+}
+
+impl SilentPlaces {
+    fn of(request: &Request, change: &str) -> (&'static str, String) {
+        let place = change.split_once(" = ").map_or(change, |(place, _)| place);
+        (request.rpc.method, place.to_owned())
+    }
+
+    fn has(&self, request: &Request, change: &str) -> bool {
+        !self.places.is_empty() && self.places.contains(&Self::of(request, change))
+    }
+
+    /// # Errors
+    /// Unanswered if the driver has died, or does not answer at too many places.
+    async fn add(&mut self, cx: &Cx, shot: &Mutation, stop: Stop) -> CheckResult {
+        if self.places.len() == SILENT_PLACES_MAX || !cx.target().is_alive().await {
+            return Err(stop);
+        }
+        self.places.insert(Self::of(&shot.request, &shot.change));
+        self.first.get_or_insert(stop);
+        Ok(())
+    }
+
+    /// # Errors
+    /// The first request without an answer, if there was one: what it did is not known.
+    fn end(self) -> CheckResult {
+        self.first.map_or(Ok(()), Err)
     }
 }
 
