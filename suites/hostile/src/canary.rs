@@ -12,11 +12,12 @@ use csi_harness::prelude::*;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, openat2, unlinkat};
 
 /// The files with their contents.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("keep", "no driver has any business here\n"),
     ("disk.img", "0000"),
     // Drivers append such endings to an id.
     ("disk.snap", "1111"),
+    ("disk.json", "{}"),
     ("run.sh", "#!/bin/sh\n"),
 ];
 /// Limits the entries that are read; a driver that makes more has already been found.
