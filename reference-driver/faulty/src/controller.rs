@@ -376,6 +376,13 @@ impl Faults {
     ) -> Reply<ControllerPublishVolumeResponse> {
         let message = request.get_mut();
         message.volume_capability.iter_mut().for_each(|capability| self.alter_capability(capability));
+        if let Some(volume_capability::AccessType::Mount(mount)) =
+            message.volume_capability.as_mut().and_then(|capability| capability.access_type.as_mut())
+            && self.has(Defect::FormatsOtherFsType)
+        {
+            // Only a node looks at the file system.
+            mount.fs_type.clear();
+        }
         message.readonly &= !self.has(Defect::AttachesForWriting);
         self.keep_single_writer(&mut *self.seen.lock().await, message)?;
         let (id, node) = (message.volume_id.clone(), message.node_id.clone());

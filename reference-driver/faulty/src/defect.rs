@@ -46,6 +46,8 @@ defects! {
     MixesUp = "hostpath/mixes-up";
     /// A volume that was staged before is empty.
     WipesAtRestage = "hostpath/wipes-at-restage";
+    /// A volume that is staged with another `fs_type` than before is empty.
+    FormatsOtherFsType = "hostpath/formats-other-fs-type";
     /// A repeated NodePublishVolume mounts the volume once more, and each NodeUnpublishVolume removes one mount.
     StacksPublications = "hostpath/stacks-publications";
     /// A repeated NodeStageVolume mounts the volume once more, and each NodeUnstageVolume removes one mount.

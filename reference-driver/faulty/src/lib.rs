@@ -83,6 +83,10 @@ pub(crate) struct Seen {
     /// Volumes that were staged again and not published since.
     pub(crate) restaged: BTreeSet<String>,
     pub(crate) staging_paths: BTreeSet<String>,
+    /// By volume id: the file system with which the volume was staged last.
+    pub(crate) fs_types: BTreeMap<String, String>,
+    /// Volumes that were formatted since they were published.
+    pub(crate) formatted: BTreeSet<String>,
     /// Volumes with a content source.
     pub(crate) copies: BTreeSet<String>,
     /// Copies that were not published yet.

@@ -25,6 +25,8 @@ const OF_KUBERNETES: &str = "csi.storage.k8s.io/";
 const VOLUMES_OF_PODS: &str = "/volumes/kubernetes.io~csi/";
 /// The key that marks a volume as inline.
 const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
+/// The file system of a volume whose request names none.
+const USUAL_FS_TYPE: &str = "ext4";
 /// The number of bytes that are wiped at the beginning of a device.
 const WIPED_BYTES: usize = 1 << 16;
 /// The length to which files are truncated.
@@ -47,6 +49,7 @@ impl Faults {
         let (id, path) = (message.volume_id.clone(), message.staging_target_path.clone());
         let mut seen = self.seen.lock().await;
         self.alter_context(&mut seen, message.volume_capability.as_mut())?;
+        self.look_for_requested_file_system(&mut seen, message);
         let is_second = seen.copies.contains(&id) && seen.staging_paths.iter().any(|other| *other != path);
         if self.has(Defect::RefusesCopiesBesideSource) && is_second {
             return Err(Status::internal("mount: wrong fs type, bad option, bad superblock"));
@@ -76,6 +79,22 @@ impl Faults {
             seen.restaged.insert(id);
         }
         Ok(done)
+    }
+
+    /// Takes a volume for empty that has another file system than the requested one, with the defect that does so.
+    fn look_for_requested_file_system(&self, seen: &mut Seen, asked: &NodeStageVolumeRequest) {
+        let access_type =
+            asked.volume_capability.as_ref().and_then(|capability| capability.access_type.as_ref());
+        let Some(volume_capability::AccessType::Mount(mount)) =
+            access_type.filter(|_| self.has(Defect::FormatsOtherFsType))
+        else {
+            return;
+        };
+        let fs_type = if mount.fs_type.is_empty() { USUAL_FS_TYPE } else { &mount.fs_type };
+        let before = seen.fs_types.insert(asked.volume_id.clone(), fs_type.to_owned());
+        if before.is_some_and(|before| before != fs_type) {
+            seen.formatted.insert(asked.volume_id.clone());
+        }
     }
 
     pub(crate) async fn node_get_info(
@@ -141,7 +160,7 @@ impl Faults {
             fs::set_permissions(&target, Permissions::from_mode(0o770)).unwrap();
         }
         let is_restaged = seen.restaged.remove(&id);
-        if is_restaged && self.has(Defect::WipesAtRestage) {
+        if seen.formatted.remove(&id) || (is_restaged && self.has(Defect::WipesAtRestage)) {
             wipe(Path::new(&target));
         }
         self.alter_contents(&mut seen, &id, &target, is_restaged);

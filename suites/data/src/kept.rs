@@ -4,9 +4,13 @@ use std::io;
 
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::Found;
+use csi_harness::resources::mounts;
 use csi_harness::resources::workload::whereabouts;
 
-use crate::used::{Used, describe_write};
+use crate::used::{Usage, Used, describe_write};
+
+/// The file systems that drivers make on devices.
+const FORMATTED: [&str; 2] = ["ext4", "xfs"];
 
 /// The violation that a workload gets something other than its volume.
 fn no_volume(cx: &Cx, message: &str) -> Violation {
@@ -54,6 +58,43 @@ check! {
         let second = Used::begin(cx, &volume).await?;
         holds(cx, &second, 1, "data written to a volume are lost when it is published again").await?;
         second.end().await
+    }
+}
+
+check! {
+    /// A PersistentVolume that an administrator writes for an existing volume may name another fs_type than the one that the volume has. A
+    /// driver that only looks for the requested file system takes such a volume for empty, and formats it.
+    OTHER_FS_TYPE {
+        id: "data/kept/other-fs-type",
+        title: "a volume keeps its data when it is staged or published with another fs_type",
+        spec: [req::NODE_PUBLISH_027],
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: ["hostpath/formats-other-fs-type"],
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let first = Used::begin(cx, &volume).await?;
+        let fs_type = mounts::at(first.path()).pop().map(|mount| mount.fs_type).unwrap_or_default();
+        if !FORMATTED.contains(&&*fs_type) {
+            return Err(Stop::skip(format!("the file system of its volumes is {fs_type:?}, which no driver makes on a device")));
+        }
+        write(cx, &first, 1).await?;
+        first.end().await?;
+        for other in FORMATTED.iter().filter(|other| **other != fs_type) {
+            let mut capability = cx.capability();
+            if let Some(v1::volume_capability::AccessType::Mount(mount)) = &mut capability.access_type {
+                (*other).clone_into(&mut mount.fs_type);
+            }
+            let scope = cx.scope();
+            // The driver may mount the file system that is there, or reject the request.
+            match Used::begin_with(&scope, &volume, Usage::with(capability)).await {
+                Ok(_) | Err(Stop::Broken(_) | Stop::Skip(_) | Stop::Declined(..)) => scope.undo().await?,
+                Err(other) => return Err(other),
+            }
+        }
+        let again = Used::begin(cx, &volume).await?;
+        holds(cx, &again, 1, "data written to a volume are lost after another fs_type was requested for it").await?;
+        again.end().await
     }
 }
 
@@ -117,4 +158,4 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&LASTS, &APART, &GONE];
+pub(crate) static CHECKS: &[&Check] = &[&LASTS, &OTHER_FS_TYPE, &APART, &GONE];
