@@ -78,9 +78,11 @@ async fn taken_at_one_moment(cx: &Cx, volumes: &[NodeVolume; 2], stamp: &mut u32
     let request = cx.create_group_snapshot_request(&[&volumes[0].id, &volumes[1].id]);
     let taken = async { cx.create_group_snapshot(request.clone()).await.any_answer() };
     let (taken, first_stamp, beside) = beside_writes(&used, stamp, taken).await?;
-    let Ok(group) = taken else {
-        return Err(Stop::skip("the driver creates no group snapshot while its volumes are written to"));
-    };
+    let group = taken.map_err(|refused| {
+        Stop::skip(format!(
+            "CreateVolumeGroupSnapshot was rejected while the volumes were written to: {refused}"
+        ))
+    })?;
     ready(cx, &request).await?;
     // These writes show in a member that is taken only now.
     used[0].write(2 * *stamp).await?;

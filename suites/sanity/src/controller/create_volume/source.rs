@@ -309,7 +309,7 @@ check! {
         }
         // The files may fit into less space than their file system had.
         cx.warn(
-            Violation::new("a copy is smaller than its source")
+            Violation::new("a copy is reported as smaller than its source")
                 .expected(format!("OUT_OF_RANGE, since the source has {} and the limit is {}", sized(size), sized(limit)))
                 .actual(format!("OK with capacity_bytes {}", sized(copy.capacity_bytes).of_field())),
         );
