@@ -164,11 +164,12 @@ check! {
             move || File::open(path)
         });
         let held = opened.await?.map_err(|error| Stop::broken(format!("failed to open {path}: {error}")))?;
-        let while_open = cx.node_unpublish(&volume.id, &path).once().await.any_answer()?;
+        let while_open = cx.node_unpublish(&volume.id, &path).once().await;
         drop(held);
-        let undone = match while_open {
-            Ok(done) => Ok(done),
-            Err(_) => cx.node_unpublish(&volume.id, &path).await.any_answer()?,
+        // A driver may wait for the file to be closed for longer than its caller waits for an answer.
+        let undone = match while_open.answer() {
+            Answer::Ok(_) => while_open.any_answer()?,
+            Answer::Refused(_) | Answer::Unknown(_) => cx.node_unpublish(&volume.id, &path).await.any_answer()?,
         };
         Point { cx, path: &path, name: "target" }.is_free(&undone, &req::NODE_UNPUBLISH_002)?;
         used.end().await?;
