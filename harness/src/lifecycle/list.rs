@@ -68,7 +68,7 @@ impl Session {
     }
 }
 
-/// What follows a page of a list.
+/// The continuation of a list after one of its pages.
 enum Next {
     /// The page with this token.
     Page(String),

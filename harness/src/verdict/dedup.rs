@@ -62,7 +62,7 @@ impl Accusation {
             _ if asks_for_several(other.rule) => one.violation.message == another.violation.message,
             _ => true,
         };
-        // A fault that was only met again was not repeated by itself, so that a failure that did not recur stands for it.
+        // A fault that a check only met again is not repeated, so a failure that did not recur stands for it.
         let is_flaky = one.plays.is_some_and(|plays| plays.is_flaky());
         let binds = one.binds_from <= another.binds_from || (is_flaky && another.source == Source::MetAgain);
         self.rule == other.rule

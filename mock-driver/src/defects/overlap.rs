@@ -180,7 +180,7 @@ impl<F: FnMut()> Drop for IfGivenUp<F> {
     }
 }
 
-/// The attachment of a volume goes on after its caller has given up.
+/// Continues the attachment of a volume whose caller has given up.
 pub(super) fn attaching_given_up(driver: &MockDriver, request: &ControllerPublishVolumeRequest) {
     if driver.has(Defect::ControllerPublishRepeatTooEarly) {
         driver.orphaned_attachings.lock().insert(request.volume_id.clone());
@@ -195,7 +195,7 @@ pub(super) fn end_attaching(driver: &MockDriver, request: &NodeStageVolumeReques
     }
 }
 
-/// The unstaging of a volume goes on after its caller has given up.
+/// Continues the unstaging of a volume whose caller has given up.
 pub(super) fn unstaging_given_up(driver: &MockDriver, request: &NodeUnstageVolumeRequest) {
     if driver.is(Quirk::GivenUpUnstagingLate) {
         unstage_late(driver, request);

@@ -145,8 +145,10 @@ pub async fn volley(
             let answer = send(&scope, shot.request.rpc, &shot.request.bytes()).await;
             shots += 1;
             judge(&shot, &answer)?;
-            if let Err(stop) = is_answered(&shot, &answer) {
-                silent.add(cx, &shot, stop).await?;
+            match (is_answered(&shot, &answer), &answer) {
+                (Ok(()), _) => {}
+                (Err(stop), Answer::Unknown(NoAnswer::Timeout(_))) => silent.add(cx, &shot, stop).await?,
+                (Err(stop), _) => return Err(stop),
             }
             left_behind.add(scope.undo_best_effort().await);
             judge(&shot, &answer)?;

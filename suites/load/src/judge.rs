@@ -183,7 +183,7 @@ impl Judge {
         self.done.lock().insert((rpc.method, cx.access()));
     }
 
-    /// Returns true if the driver has done the RPC before. An RPC that only volumes of the other access type had done may not exist for these.
+    /// Returns true if the driver has done the RPC before. One that it has done for the other access type alone may not exist for this one.
     fn has_done(&self, cx: &Cx, rpc: Rpc) -> bool {
         let done = self.done.lock();
         done.contains(&(rpc.method, cx.access()))

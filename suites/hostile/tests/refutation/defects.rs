@@ -15,6 +15,8 @@ use crate::registry;
 
 /// The result does not depend on the seed.
 const SEED: u64 = 1;
+/// The time limit of calls, one of which gets no answer.
+const CALL_MS: u64 = 300;
 
 pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let registry = registry();
@@ -31,6 +33,7 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
         .chain([
             libtest_mimic::Trial::test("defect/all-are-named", all_are_named),
             libtest_mimic::Trial::test("defect/what-stays-ends-no-check", what_stays_ends_no_check),
+            libtest_mimic::Trial::test("defect/no-answer-ends-no-check", no_answer_ends_no_check),
             libtest_mimic::Trial::test("defect/an-rpc-that-fails-anyway", an_rpc_that_fails_anyway),
             libtest_mimic::Trial::test("defect/unknown-ids-that-fail-anyway", unknown_ids_that_fail_anyway),
             libtest_mimic::Trial::test(
@@ -82,6 +85,27 @@ fn what_stays_ends_no_check() -> Result<(), Failed> {
     match is_noted && !run.summary.leaks.is_empty() {
         true => Ok(()),
         false => Err(Failed::from(format!("what stays is not reported: {:?}", said.notes))),
+    }
+}
+
+/// Checks that a driver which leaves one RPC without an answer is still sent the other requests, the last of which finds the defect.
+fn no_answer_ends_no_check() -> Result<(), Failed> {
+    let hangs = Defect::NodeGetVolumeStatsHangs;
+    let played = |defects: Vec<Defect>| {
+        let mock = csi_mock_driver::Config { defects, ..Default::default() };
+        let mut config = everything_set();
+        config.time_limits.call_ms = CALL_MS;
+        mock::run(registry(), mock, config, SEED, |check| check.id == "hostile/paths/ids")
+    };
+    let both = played(vec![hangs, Defect::DeleteVolumeFollowsEndsOfIds])?;
+    let alone = played(vec![hangs])?;
+    match (&both.reports[..], &alone.reports[..]) {
+        ([both], [alone])
+            if both.outcome.violation().is_some() && matches!(alone.outcome, Outcome::Broken(_)) =>
+        {
+            Ok(())
+        }
+        reports => Err(Failed::from(format!("{reports:#?}"))),
     }
 }
 

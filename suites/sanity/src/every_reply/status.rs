@@ -60,7 +60,7 @@ check! {
             let violation = Violation::new(format!("{}: the code is UNKNOWN", place(first)));
             cx.warn(
                 seen_with(violation, &unknown)
-                    .expected("a code that tells the caller what to do; UNKNOWN is one that gRPC defines, but it does not")
+                    .expected("a code that says what the caller can do next; gRPC defines UNKNOWN, but it says nothing")
                     .actual(all.join("; ")),
             );
         }
