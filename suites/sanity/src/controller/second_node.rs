@@ -205,27 +205,67 @@ check! {
         for node_id in [&reached.here, &reached.there] {
             reached.publish(cx, node_id).await.or_skip("the driver does not publish a volume to two nodes")?;
         }
-        let listed = || {
-            cx.eventually(Settles::VolumeListed, || async {
-                let entries = cx.list_volumes().await?.into_iter();
-                let is_own = |volume: &v1::Volume| volume.volume_id == reached.volume.id;
-                let mut own = entries.filter(|entry| entry.volume.as_ref().is_some_and(is_own));
-                let nodes = own.next().and_then(|entry| entry.status).unwrap_or_default().published_node_ids;
-                Ok(nodes.contains(&reached.there).then_some(()))
-            })
-        };
-        if listed().await?.is_none() {
+        let there = &reached.there;
+        if !is_listed_on(cx, &reached.volume, there).await? {
             return Err(Stop::skip("ListVolumes does not name the other node, as another check judges"));
         }
         cx.controller_unpublish(&reached.volume.id, &reached.here).setup("a volume unpublished from one of its two nodes").await?;
         ensure!(
-            listed().await?.is_some(),
+            is_listed_on(cx, &reached.volume, there).await?,
             "a volume that was unpublished from one node is no longer published to the other one";
-            expected: format!("{:?} in published_node_ids", reached.there),
+            expected: format!("{there:?} in published_node_ids"),
             actual: "still missing after the time to settle (settle-ms)"
         );
         Ok(())
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&OTHER_NODE, &TWO_AT_ONCE, &HELD_ELSEWHERE, &ONE_OF_TWO];
+/// Returns true once ListVolumes names the node among those that a volume is published to.
+async fn is_listed_on(cx: &Cx, volume: &NodeVolume, node_id: &String) -> CheckResult<bool> {
+    let listed = cx.eventually(Settles::VolumeListed, || async {
+        let entries = cx.list_volumes().await?.into_iter();
+        let is_own = |found: &v1::Volume| found.volume_id == volume.id;
+        let mut own = entries.filter(|entry| entry.volume.as_ref().is_some_and(is_own));
+        let nodes = own.next().and_then(|entry| entry.status).unwrap_or_default().published_node_ids;
+        Ok(nodes.contains(node_id).then_some(()))
+    });
+    Ok(listed.await?.is_some())
+}
+
+check! {
+    /// After a failover, the controller may detach a volume from its former node late, when another node has it.
+    NODE_WITHOUT_VOLUME {
+        id: "controller/controller-unpublish-volume/node-without-the-volume",
+        title: "a volume that is unpublished from a node that does not have it stays published to the node that has it",
+        spec: [req::CTRL_UNPUBLISH_010],
+        needs: [
+            PUBLISH_UNPUBLISH_VOLUME,
+            CREATE_DELETE_VOLUME,
+            LIST_VOLUMES,
+            LIST_VOLUMES_PUBLISHED_NODES,
+            NODE,
+            TWO_NODES,
+        ],
+        refuted_by: ["controller-unpublish-detaches-all-nodes"],
+    }
+    async |cx| {
+        let reached = reached(cx, &[Mode::SingleNodeWriter]).await?;
+        let here = &reached.here;
+        reached.publish(cx, here).setup("a published volume").await?;
+        if !is_listed_on(cx, &reached.volume, here).await? {
+            return Err(Stop::skip("ListVolumes does not name the node of the volume, as another check judges"));
+        }
+        let undone = cx.controller_unpublish(&reached.volume.id, &reached.there).await;
+        undone.or_skip("another check judges whether a volume can be unpublished from a node that does not have it")?;
+        ensure!(
+            is_listed_on(cx, &reached.volume, here).await?,
+            "a volume is no longer published to its node after it was unpublished from a node that did not have it";
+            expected: format!("{here:?} in published_node_ids"),
+            actual: "still missing after the time to settle (settle-ms)"
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&OTHER_NODE, &TWO_AT_ONCE, &HELD_ELSEWHERE, &ONE_OF_TWO, &NODE_WITHOUT_VOLUME];
