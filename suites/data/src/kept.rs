@@ -72,30 +72,68 @@ check! {
         refuted_by: ["hostpath/formats-other-fs-type"],
     }
     async |cx| {
-        let volume = cx.node_volume().await?;
-        let first = Used::begin(cx, &volume).await?;
-        let fs_type = mounts::at(first.path()).pop().map(|mount| mount.fs_type).unwrap_or_default();
-        if !FORMATTED.contains(&&*fs_type) {
-            return Err(Stop::skip(format!("the file system of its volumes is {fs_type:?}, which no driver makes on a device")));
-        }
-        write(cx, &first, 1).await?;
-        first.end().await?;
-        for other in FORMATTED.iter().filter(|other| **other != fs_type) {
-            let mut capability = cx.capability();
-            if let Some(v1::volume_capability::AccessType::Mount(mount)) = &mut capability.access_type {
-                (*other).clone_into(&mut mount.fs_type);
-            }
+        let mut tried = 0;
+        for own in FORMATTED {
             let scope = cx.scope();
-            // The driver may mount the file system that is there, or reject the request.
-            match Used::begin_with(&scope, &volume, Usage::with(capability)).await {
-                Ok(_) | Err(Stop::Broken(_) | Stop::Skip(_) | Stop::Declined(..)) => scope.undo().await?,
-                Err(other) => return Err(other),
+            let Some(volume) = written_with(&scope, own).await? else {
+                scope.undo().await?;
+                continue;
+            };
+            for other in FORMATTED.into_iter().filter(|other| *other != own) {
+                let scope = cx.scope();
+                // The driver may mount the file system that is there, or reject the request.
+                match Used::begin_with(&scope, &volume, Usage::with(capability(cx, other))).await {
+                    Ok(_) | Err(Stop::Broken(_) | Stop::Skip(_) | Stop::Declined(..)) => scope.undo().await?,
+                    Err(other) => return Err(other),
+                }
             }
+            let again = match Used::begin_with(cx, &volume, Usage::with(capability(cx, own))).await {
+                Err(Stop::Broken(why)) => {
+                    return Err(no_volume(cx, "a volume cannot be used any more after another fs_type was requested for it")
+                        .expected(format!("the volume can be used with {own}, as before"))
+                        .actual(why)
+                        .into());
+                }
+                again => again?,
+            };
+            holds(cx, &again, 1, "data written to a volume are lost after another fs_type was requested for it").await?;
+            again.end().await?;
+            tried += 1;
         }
-        let again = Used::begin(cx, &volume).await?;
-        holds(cx, &again, 1, "data written to a volume are lost after another fs_type was requested for it").await?;
-        again.end().await
+        match tried {
+            0 => Err(Stop::skip("the driver makes no file system of its own on its volumes")),
+            _ => Ok(()),
+        }
     }
+}
+
+fn capability(cx: &Cx, fs_type: &str) -> v1::VolumeCapability {
+    let mut capability = cx.capability();
+    if let Some(v1::volume_capability::AccessType::Mount(mount)) = &mut capability.access_type {
+        fs_type.clone_into(&mut mount.fs_type);
+    }
+    capability
+}
+
+/// Creates a volume that a workload has written to, with a file system of this type; `None` if the driver makes no such volumes.
+async fn written_with(cx: &Cx, fs_type: &str) -> CheckResult<Option<NodeVolume>> {
+    let request = v1::CreateVolumeRequest {
+        volume_capabilities: vec![capability(cx, fs_type)],
+        ..cx.create_node_volume_request().await?
+    };
+    let Ok(volume) = cx.create_volume(request).await.any_answer()? else { return Ok(None) };
+    let volume = NodeVolume::from(volume);
+    let used = match Used::begin_with(cx, &volume, Usage::with(capability(cx, fs_type))).await {
+        Ok(used) => used,
+        Err(Stop::Broken(_) | Stop::Skip(_) | Stop::Declined(..)) => return Ok(None),
+        Err(other) => return Err(other),
+    };
+    if mounts::at(used.path()).pop().is_none_or(|mount| mount.fs_type != fs_type) {
+        return Ok(None);
+    }
+    write(cx, &used, 1).await?;
+    used.end().await?;
+    Ok(Some(volume))
 }
 
 check! {
