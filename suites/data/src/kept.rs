@@ -125,7 +125,7 @@ async fn written_with(cx: &Cx, fs_type: &str) -> CheckResult<Option<NodeVolume>>
     let volume = NodeVolume::from(volume);
     let used = match Used::begin_with(cx, &volume, Usage::with(capability(cx, fs_type))).await {
         Ok(used) => used,
-        Err(Stop::Broken(_) | Stop::Skip(_) | Stop::Declined(..)) => return Ok(None),
+        Err(Stop::Broken(_) | Stop::Declined(..)) => return Ok(None),
         Err(other) => return Err(other),
     };
     if mounts::at(used.path()).pop().is_none_or(|mount| mount.fs_type != fs_type) {
