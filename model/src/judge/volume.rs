@@ -89,7 +89,11 @@ pub(crate) fn volume_said(
         // A list that lags may also show old values.
         (VolumeCall::Listing { .. }, VolumeResponse::Seen(..)) if context.profile.lists_lag => Finding::Fits,
         (VolumeCall::Listing { .. }, VolumeResponse::Seen(facts, nodes)) => {
-            seen(life, facts, nodes.as_ref(), &req::CTRL_LISTVOL_012, context)
+            let size = size_of(life, facts, &req::MSG_CAPRANGE_005);
+            // The list may have the size to which the back end rounds.
+            let is_enough = facts.capacity_bytes >= life.wanted.size.required_bytes;
+            let size = if is_enough { size.remarked() } else { size };
+            seen(life, facts, nodes.as_ref(), &req::CTRL_LISTVOL_012, context).and(size)
         }
         (VolumeCall::ControllerGetVolume { volume }, VolumeResponse::Seen(facts, nodes)) => {
             let asked = says(
@@ -99,7 +103,8 @@ pub(crate) fn volume_said(
                 volume,
                 facts.id.map_or("another volume".to_owned(), |id| id.to_string()),
             );
-            asked.and(seen(life, facts, nodes.as_ref(), &req::CTRL_GETVOL_007, context))
+            let size = size_of(life, facts, &req::CTRL_GETVOL_004);
+            asked.and(seen(life, facts, nodes.as_ref(), &req::CTRL_GETVOL_007, context)).and(size)
         }
         (VolumeCall::ControllerGetVolumeHealth { volume }, VolumeResponse::Health(of)) => {
             health::is_of(*volume, &req::CTRL_GETHEALTH_004, *of)
@@ -638,13 +643,6 @@ fn seen(
         volume_context,
         &facts.context,
     );
-    let size = says(
-        [0, life.size_bytes].contains(&facts.capacity_bytes) || life.size_bytes == 0,
-        &req::CTRL_GETVOL_004,
-        "the size is not the one that was answered before",
-        format!("capacity_bytes {}, or 0 for unknown", sized(life.size_bytes).of_field()),
-        facts.capacity_bytes,
-    );
     let reports_nodes = context.profile.has(Capability::ListVolumesPublishedNodes);
     let missing =
         life.attached.keys().find(|node| reports_nodes && !nodes.is_some_and(|nodes| nodes.contains(node)));
@@ -655,7 +653,18 @@ fn seen(
         missing.map_or(String::new(), |node| format!("{node} among them")),
         "published_node_ids without it",
     );
-    volume_context.and(size).and(published)
+    volume_context.and(published)
+}
+
+/// Judges the size with which a volume is looked up or listed.
+fn size_of(life: &VolumeLife, facts: &VolumeFacts, rule: &'static Requirement) -> Finding {
+    says(
+        [0, life.size_bytes].contains(&facts.capacity_bytes) || life.size_bytes == 0,
+        rule,
+        "the size is not the one that was answered before",
+        format!("capacity_bytes {}, or 0 for unknown", sized(life.size_bytes).of_field()),
+        facts.capacity_bytes,
+    )
 }
 
 /// Judges if a repeated question gets an equal answer while the volume is on the same nodes.

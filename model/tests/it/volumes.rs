@@ -476,6 +476,24 @@ fn a_list_on_one_page_has_every_volume() {
     );
 }
 
+#[test]
+fn a_listed_size_is_judged_by_the_request() {
+    let story = Story::of_a_volume();
+    let of_size = |capacity_bytes| {
+        let facts = VolumeFacts { capacity_bytes, ..facts(v(1)) };
+        let entries = [(v(1), VolumeResponse::Seen(facts, None))].into();
+        Answer::Done(Response::Volumes(Listed { pages: 1, entries }))
+    };
+    story.judges(
+        Call::List(List::Volumes),
+        [
+            (of_size(0), "fits"),
+            (of_size(2 * GIB), "odd MSG-CAPRANGE-005"),
+            (of_size(GIB / 2), "MSG-CAPRANGE-005"),
+        ],
+    );
+}
+
 /// The driver never reports the size of its volumes, so that its answer to a smaller expansion does not show their size.
 #[test]
 fn too_small_an_expansion_accuses_nothing_else() {
