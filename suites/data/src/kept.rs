@@ -9,6 +9,9 @@ use csi_harness::resources::workload::whereabouts;
 
 use crate::used::{Usage, Used, describe_write};
 
+/// Codes that say that the call does not have to wait for something.
+const DEFINITE_CODES: [&str; 5] =
+    ["FAILED_PRECONDITION", "INTERNAL", "INVALID_ARGUMENT", "NOT_FOUND", "UNKNOWN"];
 /// The file systems that drivers make on devices.
 const FORMATTED: [&str; 2] = ["ext4", "xfs"];
 
@@ -88,7 +91,7 @@ check! {
                 }
             }
             let again = match Used::begin_with(cx, &volume, Usage::with(capability(cx, own))).await {
-                Err(Stop::Broken(why)) => {
+                Err(Stop::Broken(why)) if is_rejected(cx) => {
                     return Err(no_volume(cx, "a volume cannot be used any more after another fs_type was requested for it")
                         .expected(format!("the volume can be used with {own}, as before"))
                         .actual(why)
@@ -105,6 +108,11 @@ check! {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns true if the last call was rejected for good. Without an answer, nothing is known of the volume.
+fn is_rejected(cx: &Cx) -> bool {
+    cx.last_call().is_some_and(|call| DEFINITE_CODES.contains(&&*call.code))
 }
 
 fn capability(cx: &Cx, fs_type: &str) -> v1::VolumeCapability {
