@@ -627,7 +627,7 @@ impl Cx {
     /// Broken if one cannot be unmounted.
     pub fn unmount_below<'a>(&self, paths: impl IntoIterator<Item = &'a str>) -> Result<usize, Stop> {
         let mut count = 0;
-        // A mount whose device or process is gone is an error to look at, and is there.
+        // Looking at a mount whose device or process is gone fails, so that an error does not mean that nothing is there.
         let is_there = |path: &&Path| path.try_exists().unwrap_or(true);
         for path in paths.into_iter().map(Path::new).filter(is_there) {
             let failed = |error| Stop::broken(format!("failed to unmount {}: {error}", path.display()));

@@ -177,6 +177,8 @@ mod tests {
         for path in ["/dev/mapper/x", "/tmp/x", "relative/x", "/", "/proc/1/mounts", "/x", "/usr/bin/x"] {
             assert_eq!(own_parent(Path::new(path)), None, "{path}");
         }
+        assert_eq!(own_parent(Path::new("/run/cryptsetup/L_7:1")), None, "a lock file of a command");
+        assert_eq!(own_parent(Path::new("/run/driver/a")), Some(PathBuf::from("/run/driver")));
         assert_eq!(own_parent(Path::new("/state/volumes/a")), Some(PathBuf::from("/state/volumes")));
     }
 

@@ -148,7 +148,7 @@ fn not_in_reply(shot: &Mutation, answer: &Answer<Json>) -> CheckResult {
     };
     ensure!(
         !shows_mark(text.as_bytes()),
-        "the answer to {} contains a secret of the request", shot.described();
+        "the answer to {} contains a secret from the request", shot.described();
         expected: "secrets neither in responses nor in errors",
         actual: format!("the mark is in {place}"),
     );
@@ -180,7 +180,7 @@ impl Log<'_> {
         let marked = lines.filter(|line| shows_mark(line)).count();
         ensure!(
             marked == 0,
-            "the driver prints a secret of a request";
+            "the driver prints a secret from a request";
             expected: "a log without secrets",
             actual: format!("{marked} lines of {} have the mark {MARK}", self.path.display()),
         );
