@@ -14,6 +14,7 @@ use crate::error::{IoContext, Result};
 
 /// The time limit of a program that formats, checks or grows a file system.
 const TOOL_LIMIT: Duration = Duration::from_secs(600);
+const NO_OPTIONS: [&str; 0] = [];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -182,7 +183,7 @@ mod ext4 {
 
     use rustix::thread::CapabilitySet;
 
-    use super::TOOL_LIMIT;
+    use super::{NO_OPTIONS, TOOL_LIMIT};
     use crate::error::{DriverError, Result};
     use crate::kernel::has_capability;
     use crate::tool::run;
@@ -208,20 +209,18 @@ mod ext4 {
     }
 
     pub(super) fn format(tool: &'static str, device: &Path) -> Result<()> {
-        let device = device.as_os_str();
-        let options = ["-q", "-F", "-m", "0", "-E", "nodiscard"].map(AsRef::as_ref);
-        Ok(run(tool, options.into_iter().chain([device]), &[0], TOOL_LIMIT)?)
+        Ok(run(tool, ["-q", "-F", "-m", "0", "-E", "nodiscard"], device, &[0], TOOL_LIMIT)?)
     }
 
     /// Replays the journal and makes safe repairs. Exit code 1 means that something was repaired.
     pub(super) fn check(device: &Path) -> Result<()> {
-        Ok(run("e2fsck", ["-p".as_ref(), device.as_os_str()], &[0, 1], TOOL_LIMIT)?)
+        Ok(run("e2fsck", ["-p"], device, &[0, 1], TOOL_LIMIT)?)
     }
 
     /// Grows an unmounted file system. resize2fs demands a full check first.
     pub(super) fn grow_unmounted(device: &Path) -> Result<()> {
-        run("e2fsck", ["-f".as_ref(), "-p".as_ref(), device.as_os_str()], &[0, 1], TOOL_LIMIT)?;
-        Ok(run("resize2fs", [device], &[0], TOOL_LIMIT)?)
+        run("e2fsck", ["-f", "-p"], device, &[0, 1], TOOL_LIMIT)?;
+        Ok(run("resize2fs", NO_OPTIONS, device, &[0], TOOL_LIMIT)?)
     }
 
     /// Grows a mounted file system, which needs CAP_SYS_RESOURCE.
@@ -231,7 +230,7 @@ mod ext4 {
                 "growing it while mounted needs CAP_SYS_RESOURCE; it is grown when it is staged next";
             return Err(DriverError::precondition("an ext4 file system", reason));
         }
-        Ok(run("resize2fs", [device], &[0], TOOL_LIMIT)?)
+        Ok(run("resize2fs", NO_OPTIONS, device, &[0], TOOL_LIMIT)?)
     }
 }
 
@@ -239,7 +238,7 @@ mod ext4 {
 mod xfs {
     use std::path::Path;
 
-    use super::TOOL_LIMIT;
+    use super::{NO_OPTIONS, TOOL_LIMIT};
     use crate::error::Result;
     use crate::tool::run;
 
@@ -248,21 +247,16 @@ mod xfs {
     pub(super) const MAGIC: &[u8] = b"XFSB";
 
     pub(super) fn format(device: &Path) -> Result<()> {
-        Ok(run(
-            "mkfs.xfs",
-            ["-q".as_ref(), "-f".as_ref(), "-K".as_ref(), device.as_os_str()],
-            &[0],
-            TOOL_LIMIT,
-        )?)
+        Ok(run("mkfs.xfs", ["-q", "-f", "-K"], device, &[0], TOOL_LIMIT)?)
     }
 
     /// Repairs without discarding the log, so that no written data are lost.
     pub(super) fn repair(device: &Path) -> Result<()> {
-        Ok(run("xfs_repair", [device], &[0], TOOL_LIMIT)?)
+        Ok(run("xfs_repair", NO_OPTIONS, device, &[0], TOOL_LIMIT)?)
     }
 
     pub(super) fn grow(mount_point: &Path) -> Result<()> {
-        Ok(run("xfs_growfs", ["-d".as_ref(), mount_point.as_os_str()], &[0], TOOL_LIMIT)?)
+        Ok(run("xfs_growfs", ["-d"], mount_point, &[0], TOOL_LIMIT)?)
     }
 }
 
@@ -285,8 +279,8 @@ mod btrfs {
     const OTHERS_DETACHED: &str = "cannot check mount status";
 
     pub(super) fn format(device: &Path) -> Result<()> {
-        let options = ["-q", "-f", "-K", "-m", "single", "-d", "single"].map(AsRef::as_ref);
-        let format = || run("mkfs.btrfs", options.into_iter().chain([device.as_os_str()]), &[0], TOOL_LIMIT);
+        let options = ["-q", "-f", "-K", "-m", "single", "-d", "single"];
+        let format = || run("mkfs.btrfs", options, device, &[0], TOOL_LIMIT);
         for _ in 1..FORMAT_TRIES_MAX {
             match format() {
                 Err(ToolError::Failed { output, .. }) if output.contains(OTHERS_DETACHED) => {}
@@ -298,12 +292,11 @@ mod btrfs {
 
     /// Changes the UUID, because the kernel does not mount two file systems with the same one.
     pub(super) fn make_unique(device: &Path) -> Result<()> {
-        Ok(run("btrfstune", ["-f".as_ref(), "-m".as_ref(), device.as_os_str()], &[0], TOOL_LIMIT)?)
+        Ok(run("btrfstune", ["-f", "-m"], device, &[0], TOOL_LIMIT)?)
     }
 
     pub(super) fn grow(mount_point: &Path) -> Result<()> {
-        let command = ["filesystem", "resize", "max"].map(AsRef::as_ref);
-        Ok(run("btrfs", command.into_iter().chain([mount_point.as_os_str()]), &[0], TOOL_LIMIT)?)
+        Ok(run("btrfs", ["filesystem", "resize", "max"], mount_point, &[0], TOOL_LIMIT)?)
     }
 }
 

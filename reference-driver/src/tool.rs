@@ -1,7 +1,9 @@
 //! Runs the helper programs of file systems, with limits on their time and output.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +19,8 @@ pub enum ToolError {
     /// It could not be started, usually because it is not installed.
     #[error("{program} could not be started: {source}")]
     Start { program: &'static str, source: io::Error },
+    #[error("{program} was not started: {} cannot be opened: {source}", path.display())]
+    Open { program: &'static str, path: PathBuf, source: io::Error },
     #[error("{program} ended with {status}: {output}")]
     Failed {
         program: &'static str,
@@ -28,22 +32,26 @@ pub enum ToolError {
     Timeout { program: &'static str, seconds: u64 },
 }
 
-/// Runs a program to its end. Exit codes other than the accepted ones are errors.
-pub(crate) fn run<I>(
+/// Runs a program to its end on a device or a mount point, which becomes its last argument. Exit codes other than the
+/// accepted ones are errors.
+///
+/// The program has the device open from its first moment, as its standard input. If this process is killed before the
+/// program has opened the device itself, the kernel would otherwise detach it and give its number to the next one who
+/// asks, and the program would format that one's data.
+pub(crate) fn run(
     program: &'static str,
-    arguments: I,
+    options: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    on: &Path,
     accepted: &[i32],
     limit: Duration,
-) -> Result<(), ToolError>
-where
-    I: IntoIterator,
-    I::Item: AsRef<OsStr>,
-{
+) -> Result<(), ToolError> {
     let start = |source| ToolError::Start { program, source };
+    let held = File::open(on).map_err(|source| ToolError::Open { program, path: on.to_owned(), source })?;
     let mut child = Command::new(program)
-        .args(arguments)
+        .args(options)
+        .arg(on)
         .env("LC_ALL", "C")
-        .stdin(Stdio::null())
+        .stdin(held)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -96,19 +104,29 @@ mod tests {
 
     #[test]
     fn exit_codes_are_judged_and_output_is_kept() {
-        run("sh", ["-c", "exit 1"], &[0, 1], LIMIT).unwrap();
-        let error = run("sh", ["-c", "echo why >&2; exit 3"], &[0], LIMIT).unwrap_err();
+        run("sh", ["-c", "exit 1"], Path::new("/"), &[0, 1], LIMIT).unwrap();
+        let error = run("sh", ["-c", "echo why >&2; exit 3"], Path::new("/"), &[0], LIMIT).unwrap_err();
         assert!(error.to_string().contains("why"), "{error}");
     }
 
     #[test]
+    fn a_program_has_its_device_open_from_its_first_moment() {
+        let device = tempfile::NamedTempFile::new().unwrap();
+        let same = r#"test "$(readlink /proc/self/fd/0)" = "$0""#;
+        run("sh", ["-c", same], device.path(), &[0], LIMIT).unwrap();
+    }
+
+    #[test]
     fn a_missing_program_is_an_error() {
-        assert!(matches!(run("no-such-program", [""], &[0], LIMIT), Err(ToolError::Start { .. })));
+        assert!(matches!(
+            run("no-such-program", [""], Path::new("/"), &[0], LIMIT),
+            Err(ToolError::Start { .. })
+        ));
     }
 
     #[test]
     fn a_hanging_program_is_stopped() {
-        let result = run("sleep", ["60"], &[0], Duration::from_millis(50));
+        let result = run("sh", ["-c", "sleep 60"], Path::new("/"), &[0], Duration::from_millis(50));
         assert!(matches!(result, Err(ToolError::Timeout { .. })));
     }
 }
