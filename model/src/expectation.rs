@@ -203,11 +203,15 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// The finding on a call that met another one, for which there is only a recommendation.
+    /// The finding on a call that met another one, for which there is only a recommendation. A known fault has nothing
+    /// to do with the other call.
     #[must_use]
-    pub fn beside_another_call(self) -> Finding {
+    pub(super) fn beside_another_call(self, known: &Known) -> Finding {
         match self {
-            Finding::Wrong(mut breaches) if !breaches.is_empty() => {
+            Finding::Wrong(breaches) if breaches.iter().all(|breach| known.has(breach)) => {
+                Finding::Wrong(breaches).remarked()
+            }
+            Finding::Wrong(mut breaches) => {
                 Finding::UnusualInput(Breach { rule: &req::GEN_CONC_003, ..breaches.swap_remove(0) })
             }
             other => other,

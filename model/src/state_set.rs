@@ -535,7 +535,8 @@ impl<O: Object> StateSet<O> {
             && leaves_open(*code)
         {
             let overlaps = context.unanswered_elsewhere || self.is_any_without_answer(configuration, slot);
-            finding = if overlaps { finding.beside_another_call() } else { finding.remarked() };
+            let known = &context.profile.known;
+            finding = if overlaps { finding.beside_another_call(known) } else { finding.remarked() };
         }
         let mut ended = Slots::only(slot);
         if let Answer::Done(response) = answer {

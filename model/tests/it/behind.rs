@@ -59,6 +59,24 @@ fn a_known_fault_hides_no_other_in_its_answer() {
     story.judges(look_up(v(1)), [(no(Code::NotFound), "CTRL-GETVOL-002")]);
 }
 
+#[test]
+fn a_known_fault_is_recognised_beside_a_call_without_an_answer() {
+    let again = |mut story: Story| {
+        story.right(stage(v(1), N1), Answer::Unknown);
+        let remarks = story.take(stage(v(1), N1), no(Code::Internal)).remarks;
+        remarks.into_iter().map(|breach| breach.rule.id).collect::<Vec<_>>()
+    };
+    let mut never = Story::of_a_volume();
+    never.right(attach(v(1), N1), ok());
+    let fault = breach(never, stage(v(1), N1), no(Code::Internal));
+    let of = |mut story: Story| {
+        story.right(attach(v(1), N1), ok());
+        again(story)
+    };
+    assert_eq!(of(beside(&fault)), ["NODE-STAGE-001"]);
+    assert_eq!(of(Story::of_a_volume()), ["GEN-CONC-003"]);
+}
+
 /// The model keeps one object for each name. A driver that wrongly gives a taken name to a second object has two objects: the model must
 /// not take the second one for an object that was deleted.
 #[test]
