@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use csi_harness::protocol::capability::Capability;
 use csi_model::Span;
 use csi_model::answer::{
     Answer, Listed, Response, SnapshotFacts, SnapshotResponse, VolumeFacts, VolumeResponse,
@@ -158,6 +159,25 @@ fn a_wrong_size_is_not_believed() {
     assert_eq!(story.take(create(v(1), wanted()), made(of_size(GIB / 2))).remarks, [small]);
     story.judges(look_up(v(1)), [(seen(of_size(GIB)), "fits"), (seen(of_size(GIB / 2)), "fits")]);
     story.judges(create(v(1), wanted()), [(made(of_size(GIB)), "fits")]);
+}
+
+/// The fault is that the size was rounded down, and not that the volume grew while it was published.
+#[test]
+fn a_volume_that_was_rounded_down_is_not_blamed_for_growing_in_use() {
+    let larger = || CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
+    let small = breach(Story::new(), create(v(1), larger()), made(of_size(GIB)));
+    let mut profile = DriverProfile { known: known([&small]), ..profile() };
+    profile.capabilities.remove(&Capability::OnlineExpansion);
+    let mut story = Story::with(profile);
+    assert_eq!(story.take(create(v(1), larger()), made(of_size(GIB))).remarks, [small]);
+    story.right(attach(v(1), N1), ok());
+    let answers = [
+        (grown(2 * GIB), "fits"),
+        (grown(GIB), "CTRL-EXPAND-011"),
+        (no(Code::FailedPrecondition), "fits"),
+        (no(Code::Internal), "CTRL-EXPAND-016"),
+    ];
+    story.judges(expand(v(1), 2 * GIB), answers);
 }
 
 #[test]
