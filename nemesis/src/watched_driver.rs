@@ -59,6 +59,11 @@ impl<'a> WatchedDriver<'a> {
         self.calls.arm(Meant { names: Vec::new(), nth, lasts: false }, fault);
     }
 
+    /// The first change since the last call of [`WatchedDriver::arm`] that met the fault.
+    pub fn broken(&self) -> Option<SystemCall> {
+        self.calls.met()
+    }
+
     /// Removes the fault. Returns the changes since the last call of [`WatchedDriver::arm`].
     pub fn heal(&self) -> Vec<SystemCall> {
         self.calls.heal();

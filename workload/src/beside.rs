@@ -115,7 +115,7 @@ impl ObservedWorkload {
         if !file_system.thaw().await {
             return Ok(());
         }
-        let spans = self.workload.log(|log| timeline(log, call.span(), None));
+        let spans = self.workload.log(|log| timeline(log, [call.span()], None));
         Err(Violation::new(format!("the file system of a volume stays frozen after {}", call.action.name))
             .of(&IN_USE_001)
             .expected("a file system that accepts writes once the call has returned")
@@ -196,7 +196,7 @@ impl ObservedWorkload {
                 .of(&IN_USE_002)
                 .expected(format!("a write that takes at most {}", seconds(limit)))
                 .actual(format!("write {} took {}{end}", record.number, seconds(took)))
-                .timeline(self.workload.log(|log| timeline(log, call.span(), None)))
+                .timeline(self.workload.log(|log| timeline(log, [call.span()], None)))
         };
         if took > limit {
             return Err(pause(limit).into());
@@ -225,7 +225,7 @@ impl ObservedWorkload {
             Trouble::Deviates { .. } => ("a volume loses durable data", "what was written last"),
         };
         let violation = Violation::new(format!("{message} during or after {}", call.action.name));
-        let spans = self.workload.log(|log| timeline(log, call.span(), None));
+        let spans = self.workload.log(|log| timeline(log, [call.span()], None));
         let violation = violation.of(&IN_USE_001).expected(expected).actual(trouble).timeline(spans);
         match trouble {
             Trouble::Failed { .. } => violation.into(),
@@ -386,7 +386,7 @@ impl<'a> Beside<'a> {
             let log = user.workload.log(Log::clone);
             let span = Span { acknowledged, begun: log.begun_by(call.to_us) };
             let (writer, is_elsewhere) = (user.workload.writer().clone(), user.workload.is_elsewhere());
-            Evidence { writer, log, call, span, is_elsewhere }
+            Evidence { writer, log, calls: vec![call], span, is_elsewhere }
         });
         Ok(evidence.collect())
     }
@@ -397,7 +397,8 @@ impl<'a> Beside<'a> {
 pub struct Evidence {
     writer: Writer,
     log: Log,
-    call: Call,
+    /// The call, and its repetition if there was one.
+    calls: Vec<Call>,
     span: Span,
     is_elsewhere: bool,
 }
@@ -411,6 +412,13 @@ impl Evidence {
     /// The writer of the source.
     pub fn writer(&self) -> &Writer {
         &self.writer
+    }
+
+    /// Adds the repetition of the call. The copy still has to be of the time of the first call.
+    #[must_use]
+    pub fn repeated_in(mut self, repetition: Evidence) -> Evidence {
+        self.calls.extend(repetition.calls);
+        Evidence { log: repetition.log, ..self }
     }
 
     /// Judges what a copy holds that the call made. `is_own` is false for a volume that is a directory of something larger. Returns the
@@ -446,7 +454,7 @@ impl Evidence {
             .of(rule)
             .expected(&worst.expected)
             .actual(actual)
-            .timeline(timeline(&self.log, self.call.span(), Some(moment)));
+            .timeline(timeline(&self.log, self.calls.iter().map(Call::span), Some(moment)));
         Err(match damage {
             Some(damage) => violation.damage(damage),
             None => violation,

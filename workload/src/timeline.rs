@@ -14,9 +14,15 @@ const AROUND_US: u64 = 150_000;
 /// The party that writes.
 const WORKLOAD: &str = "workload";
 
-/// The writes around a call, the moment of a copy that the call made, and the call. Nothing if no write is near: a call alone has no time line.
-pub(crate) fn timeline(log: &Log, call: CallSpan, cut: Option<Moment>) -> Vec<CallSpan> {
-    let (from_us, to_us) = (call.from_us.saturating_sub(AROUND_US), call.to_us.saturating_add(AROUND_US));
+/// The writes around calls, the moment of a copy that they made, and the calls. Nothing if no write is near: calls alone have no time line.
+pub(crate) fn timeline(
+    log: &Log,
+    calls: impl IntoIterator<Item = CallSpan>,
+    cut: Option<Moment>,
+) -> Vec<CallSpan> {
+    let calls: Vec<CallSpan> = calls.into_iter().collect();
+    let from_us = calls.iter().map(|call| call.from_us.saturating_sub(AROUND_US)).min().unwrap_or_default();
+    let to_us = calls.iter().map(|call| call.to_us.saturating_add(AROUND_US)).max().unwrap_or_default();
     let end = |record: &Record| record.durable_us.unwrap_or_else(now_us);
     let is_near = |record: &&Record| record.begun_us <= to_us && end(record) >= from_us;
     let near: Vec<&Record> = log.records().filter(is_near).collect();
@@ -44,11 +50,11 @@ pub(crate) fn timeline(log: &Log, call: CallSpan, cut: Option<Moment>) -> Vec<Ca
         worker: 0,
         party: Some(CallSpan::COPY.to_owned()),
         call: "the copy".to_owned(),
-        answer: "holds what was durable by then".to_owned(),
+        answer: "its latest write is of this moment".to_owned(),
         from_us: cut.after_us,
         to_us: cut.before_us.clamp(cut.after_us, last_us.max(cut.after_us)),
     }));
-    spans.push(call);
+    spans.extend(calls);
     let first_us = spans.iter().map(|span| span.from_us).min().unwrap_or_default();
     for span in &mut spans {
         span.from_us -= first_us;
@@ -75,7 +81,7 @@ mod tests {
             from_us: us,
             to_us: us,
         };
-        assert_eq!(timeline(&log, at(30), None).len(), 2);
-        assert!(timeline(&log, at(31 + AROUND_US), None).is_empty());
+        assert_eq!(timeline(&log, [at(30)], None).len(), 2);
+        assert!(timeline(&log, [at(31 + AROUND_US)], None).is_empty());
     }
 }

@@ -37,6 +37,7 @@ enum Manner<'a> {
 /// A call about a volume in use, with the names that failures have for it.
 struct Step {
     operation: Operation,
+    first: Action,
     repeated: Action,
     given_up: Action,
     failing: Action,
@@ -46,6 +47,7 @@ macro_rules! steps {
     ($($constant:ident: $operation:ident, $request:ident, $name:literal;)+) => {
         $(const $constant: Step = Step {
             operation: Operation::$operation,
+            first: Action { name: $name, rpcs: &[v1::$request::RPC] },
             repeated: Action { name: concat!("a repeated ", $name), rpcs: &[v1::$request::RPC] },
             given_up: Action { name: concat!($name, " that is given up and repeated"), rpcs: &[v1::$request::RPC] },
             failing: Action { name: concat!($name, " that fails and is repeated"), rpcs: &[v1::$request::RPC] },
@@ -103,14 +105,17 @@ impl Step {
             }
             request.send(cx).await.any_answer()
         };
-        let (answer, [evidence]) = beside(action, [user], answered).await?;
+        let is_repeated = matches!(manner, Manner::Repeated);
+        let (answer, [evidence]) =
+            beside(if is_repeated { self.first } else { action }, [user], answered).await?;
         let Ok(response) = answer else { return Ok(None) };
-        if matches!(manner, Manner::Repeated) {
-            // Other checks judge a rejection.
-            let again = async { request.send(cx).await.any_answer().map(drop) };
-            beside(action, [user], again).await?;
+        if !is_repeated {
+            return Ok(Some((response, evidence)));
         }
-        Ok(Some((response, evidence)))
+        // Other checks judge a rejection.
+        let again = async { request.send(cx).await.any_answer().map(drop) };
+        let ((), [repetition]) = beside(action, [user], again).await?;
+        Ok(Some((response, evidence.repeated_in(repetition))))
     }
 }
 

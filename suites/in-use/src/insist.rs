@@ -1,7 +1,7 @@
 //! A call that is made until it is done, as sidecars make it.
 
 use csi_harness::client::answer::NoAnswer;
-use csi_harness::driver::CallFault;
+use csi_harness::driver::{CallFault, SystemCall};
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 use csi_nemesis::watched_driver::WatchedDriver;
@@ -22,9 +22,15 @@ pub(crate) async fn fail_in_turn(
     request: &Request,
 ) -> (Option<Response>, u32) {
     for nth in 1..=FAILED_MAX {
-        let errno = if nth <= FULL_MAX { Errno::NOSPC } else { Errno::IO };
+        let (errno, failure) = match nth <= FULL_MAX {
+            true => (Errno::NOSPC, "as on a full disk (ENOSPC)"),
+            false => (Errno::IO, "as on a broken disk (EIO)"),
+        };
         driver.arm(nth, CallFault::Fails(errno.raw_os_error()));
         let reply = request.send(cx).once().await;
+        if let Some(SystemCall { name, path }) = driver.broken() {
+            cx.happened(format!("this check made {name} of {} fail in that call, {failure}", path.display()));
+        }
         driver.heal();
         if let Answer::Ok(response) = reply.answer() {
             return (Some(response.clone()), nth - 1);
