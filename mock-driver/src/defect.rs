@@ -168,6 +168,7 @@ named! {
     CreateVolumeAcceptsUnknownAccessMode, "create-volume-accepts-unknown-access-mode", "the access mode UNKNOWN is accepted";
     CreateVolumeAcceptsUnsupportedCapability, "create-volume-accepts-unsupported-capability", "capabilities that are not supported are accepted";
     CreateVolumeAdoptsIds, "create-volume-adopts-ids", "a name that equals the id of a volume returns that volume";
+    CreateVolumeAdoptsSnapshots, "create-volume-adopts-snapshots", "a name that equals the name of a snapshot returns that snapshot as a volume";
     CreateVolumeAnswersWithoutVolume, "create-volume-answers-without-volume", "the reply has no volume";
     CreateVolumeChecksFirstCapabilityOnly, "create-volume-checks-first-capability-only", "an unsupported capability is accepted if a supported one comes before it";
     CreateVolumeConflictAsInternal, "create-volume-conflict-as-internal", "an incompatible repeat is INTERNAL";
@@ -290,6 +291,7 @@ named! {
     DeleteVolumeRefusesOddNames, "delete-volume-refuses-odd-names", "a volume with a name that is not one word for a shell cannot be deleted";
     DeleteVolumeRunsIds, "delete-volume-runs-ids", "volume_id is executed by a shell";
     DeleteVolumeTakesDotsForAll, "delete-volume-takes-dots-for-all", "a dot or a slash as volume_id is used as the path of the directory of all volumes, which is removed";
+    DeleteVolumeTakesSnapshotIds, "delete-volume-takes-snapshot-ids", "the id of a snapshot as volume_id deletes that snapshot";
     DeleteVolumeTrimsIds, "delete-volume-trims-ids", "an id with spaces or slashes around it deletes the volume";
     DeleteVolumeUnknownInternal, "delete-volume-unknown-internal", "a volume that does not exist is INTERNAL";
     DeleteVolumeUnknownNotFound, "delete-volume-unknown-not-found", "a volume that does not exist is NOT_FOUND";
@@ -459,6 +461,7 @@ named! {
     DeleteSnapshotMatchesBeginnings, "delete-snapshot-matches-beginnings", "an id that begins with the id of a snapshot deletes that snapshot";
     DeleteSnapshotTakesAllForMembers, "delete-snapshot-takes-all-for-members", "a snapshot without a group is INVALID_ARGUMENT, as if it belonged to a group";
     DeleteSnapshotTakesDotsForAll, "delete-snapshot-takes-dots-for-all", "a dot or a slash as snapshot_id is used as the path of the directory of all snapshots, which is removed";
+    DeleteSnapshotTakesVolumeIds, "delete-snapshot-takes-volume-ids", "the id of a volume as snapshot_id deletes that volume";
     DeleteSnapshotUnknownNotFound, "delete-snapshot-unknown-not-found", "a snapshot that does not exist is NOT_FOUND";
 
     // ListSnapshots.
@@ -975,6 +978,7 @@ impl Defect {
             ControllerExpandOverflows,
             CopiesFollowLinks,
             CreateVolumeAdoptsIds,
+            CreateVolumeAdoptsSnapshots,
             CreateVolumeFollowsSubdir,
             CreateVolumeMakesDirectoryOfName,
             CreateVolumeResolvesNames,
@@ -984,6 +988,7 @@ impl Defect {
             DeleteSnapshotFollowsPaths,
             DeleteSnapshotMatchesBeginnings,
             DeleteSnapshotTakesDotsForAll,
+            DeleteSnapshotTakesVolumeIds,
             DeleteVolumeCompletesIds,
             DeleteVolumeFollowsEndsOfIds,
             DeleteVolumeFollowsPaths,
@@ -991,6 +996,7 @@ impl Defect {
             DeleteVolumeMatchesBeginnings,
             DeleteVolumeRunsIds,
             DeleteVolumeTakesDotsForAll,
+            DeleteVolumeTakesSnapshotIds,
             DeleteVolumeTrimsIds,
             ListSnapshotsCutsLettersOfTokens,
             ListSnapshotsInternalOnOtherTokens,

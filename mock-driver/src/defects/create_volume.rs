@@ -37,6 +37,13 @@ pub(crate) async fn create_volume(
     let mut request = original.clone();
     alter_request(driver, &mut request);
     accept_invalid(driver, &mut request);
+    if driver.has(Defect::CreateVolumeAdoptsSnapshots)
+        && let Some(snapshot) = driver.state().snapshots.named(&request.name)
+    {
+        let (volume_id, capacity_bytes) = (snapshot.id.clone(), snapshot.size_bytes);
+        let volume = v1::Volume { volume_id, capacity_bytes, ..Default::default() };
+        return Ok(CreateVolumeResponse { volume: Some(volume) });
+    }
     let known = driver.state().volumes.named(&request.name).cloned();
     match &known {
         Some(known) => {

@@ -52,6 +52,9 @@ pub(crate) async fn delete_volume(
         }
     }
     let place = driver.state().volumes.get(id).map(|volume| (volume.zone, volume.capacity_bytes));
+    if has(Defect::DeleteVolumeTakesSnapshotIds) {
+        driver.state().snapshots.remove(&request.volume_id);
+    }
     let answer = controller::delete_volume(driver, &request).await;
     if let Some((zone, bytes)) = place.filter(|_| answer.is_ok() && has(Defect::DeleteVolumeKeepsStorage)) {
         driver.state().take_storage(zone, bytes);

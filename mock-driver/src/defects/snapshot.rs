@@ -136,6 +136,9 @@ pub(crate) async fn delete_snapshot(
     if has(Defect::ListSnapshotsFailsAfterPathNames) && is_named_like_a_path(driver, id) {
         driver.is_damaged.store(true, Ordering::SeqCst);
     }
+    if has(Defect::DeleteSnapshotTakesVolumeIds) {
+        driver.state().remove_volume(id);
+    }
     let mut answer = controller::delete_snapshot(driver, &request).await;
     if has(Defect::DeleteSnapshotGroupMemberAsInternal) && grouped {
         recode(&mut answer, Code::InvalidArgument, Code::Internal);

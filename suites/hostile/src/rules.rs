@@ -110,7 +110,7 @@ pub static HOSTILE_COPY_001: Requirement = rule(
 pub static HOSTILE_ID_001: Requirement = rule(
     "HOSTILE-ID-001",
     Level::Must,
-    "the name of a volume is the id of another object",
+    "the name of a volume is the id of another object, or the name of a snapshot",
     "the volume is a separate object, and the other object does not change",
 );
 
@@ -128,6 +128,14 @@ pub static HOSTILE_ID_003: Requirement = rule(
     Level::Should,
     "an id differs from the id of an object in one letter, or is a part of it",
     "the id does not refer to that object, because ids are compared as a whole",
+);
+
+/// Ids of objects of another kind.
+pub static HOSTILE_ID_004: Requirement = rule(
+    "HOSTILE-ID-004",
+    Level::Should,
+    "the id of a volume is given as snapshot_id, or the id of a snapshot as volume_id",
+    "no such object exists, and the other one does not change",
 );
 
 /// Volumes that are used concurrently.
@@ -154,5 +162,6 @@ pub static ALL: &[&Requirement] = &[
     &HOSTILE_ID_001,
     &HOSTILE_ID_002,
     &HOSTILE_ID_003,
+    &HOSTILE_ID_004,
     &HOSTILE_MIX_001,
 ];

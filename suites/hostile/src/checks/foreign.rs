@@ -6,11 +6,13 @@ use std::path::Path;
 use csi_harness::prelude::*;
 use csi_harness::spec::verdict::Damage;
 
-use crate::rules::{HOSTILE_ID_001, HOSTILE_ID_002, HOSTILE_PATH_001};
+use crate::rules::{HOSTILE_ID_001, HOSTILE_ID_002, HOSTILE_ID_004, HOSTILE_PATH_001};
 use crate::sweep::Budget;
 
 /// The name of a file in a volume.
 const MARK: &str = "csi-sanity-mark";
+/// Shorter ids may come from counters, one for each kind of object.
+const OWN_ID_BYTES_MIN: usize = 12;
 
 /// Returns ids that contain the id of an object, in forms that no other object's id has.
 fn resembling(id: &str) -> [String; 11] {
@@ -43,8 +45,40 @@ check! {
     async |cx| { volume_outlives(cx, |id| resembling(id).into()).await }
 }
 
+/// The calls that delete by an id.
+#[derive(Clone, Copy, Debug)]
+enum Deletes {
+    Volume,
+    Snapshot,
+}
+
+impl Deletes {
+    const fn rpc(self) -> &'static str {
+        match self {
+            Deletes::Volume => "DeleteVolume",
+            Deletes::Snapshot => "DeleteSnapshot",
+        }
+    }
+
+    /// Makes the call. Returns the rejection, if it is rejected.
+    async fn call(self, cx: &Cx, id: &str) -> CheckResult<Option<Refused>> {
+        Ok(match self {
+            Deletes::Volume => cx.delete_volume(id).await.any_answer()?.err(),
+            Deletes::Snapshot => cx.delete_snapshot(id).await.any_answer()?.err(),
+        })
+    }
+}
+
 /// Checks that a volume still exists after DeleteVolume with each of the ids that are derived from its own.
 pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<String>) -> CheckResult {
+    volume_outlives_call(cx, Deletes::Volume, others).await
+}
+
+async fn volume_outlives_call(
+    cx: &Cx,
+    deletes: Deletes,
+    others: impl FnOnce(&str) -> Vec<String>,
+) -> CheckResult {
     let request = cx.create_volume_request();
     let volume = cx.create_volume(request.clone()).setup("a volume").await?;
     let repeated = cx.create_volume(request.clone()).await.any_answer()?;
@@ -59,17 +93,16 @@ pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<St
         if budget.is_over(cx, number) {
             break;
         }
-        let delete = v1::DeleteVolumeRequest { volume_id: volume_id.clone(), ..Default::default() };
-        let answer = cx.call(delete).await.any_answer()?;
+        let refused = deletes.call(cx, &volume_id).await?;
         // A new volume may get the old id, so the old volume is looked up first.
         let known = is_known(cx, &volume.volume_id).await?;
         let again = cx.create_volume(request.clone()).await.any_answer()?;
         let there = known && again.map_or(true, |again| again.volume_id == volume.volume_id);
         ensure!(
             there,
-            "DeleteVolume of {volume_id:?} deletes {:?}", volume.volume_id;
+            "{} of {volume_id:?} deletes the volume {:?}", deletes.rpc(), volume.volume_id;
             expected: "the volume still exists, since it was not named",
-            actual: format!("the call was answered with {}", answer_text(answer.err().as_ref())),
+            actual: format!("the call was answered with {}", answer_text(refused.as_ref())),
         );
     }
     Ok(())
@@ -101,6 +134,14 @@ check! {
 
 /// Checks that a snapshot still exists after DeleteSnapshot with each of the ids that are derived from its own.
 pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<String>) -> CheckResult {
+    snapshot_outlives_call(cx, Deletes::Snapshot, others).await
+}
+
+async fn snapshot_outlives_call(
+    cx: &Cx,
+    deletes: Deletes,
+    others: impl FnOnce(&str) -> Vec<String>,
+) -> CheckResult {
     let request = cx.create_snapshot_request(&cx.new_volume().await?.volume_id);
     let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
     let repeated = cx.create_snapshot(request.clone()).await.any_answer()?;
@@ -115,8 +156,7 @@ pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<
         if budget.is_over(cx, number) {
             break;
         }
-        let delete = v1::DeleteSnapshotRequest { snapshot_id: snapshot_id.clone(), ..Default::default() };
-        let answer = cx.call(delete).await.any_answer()?;
+        let refused = deletes.call(cx, &snapshot_id).await?;
         let mut is_there = true;
         if let Ok(again) = cx.create_snapshot(request.clone()).await.any_answer()?
             && is_perhaps_another(&snapshot, &again)
@@ -127,9 +167,9 @@ pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<
         }
         ensure!(
             is_there,
-            "DeleteSnapshot of {snapshot_id:?} deletes {:?}", snapshot.snapshot_id;
+            "{} of {snapshot_id:?} deletes the snapshot {:?}", deletes.rpc(), snapshot.snapshot_id;
             expected: "the snapshot still exists, since it was not named",
-            actual: format!("the call was answered with {}", answer_text(answer.err().as_ref())),
+            actual: format!("the call was answered with {}", answer_text(refused.as_ref())),
         );
     }
     Ok(())
@@ -150,14 +190,34 @@ fn is_another(first: &v1::Snapshot, again: &v1::Snapshot, later: Option<&v1::Sna
 }
 
 check! {
+    /// A back end often keeps volumes and snapshots in one list. A VolumeSnapshotContent that an administrator writes with the id of a volume
+    /// then deletes that volume.
+    OTHER_KINDS {
+        id: "hostile/foreign/ids-of-other-kinds",
+        title: "deleting the id of a volume as a snapshot deletes nothing, and the other way round",
+        spec: [HOSTILE_ID_004],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["delete-snapshot-takes-volume-ids", "delete-volume-takes-snapshot-ids"],
+        runs: CrashProne,
+    }
+    async |cx| {
+        if cx.new_volume().await?.volume_id.len() < OWN_ID_BYTES_MIN {
+            return Err(Stop::skip("the ids are so short that a snapshot of someone else may have the id of a volume"));
+        }
+        volume_outlives_call(cx, Deletes::Snapshot, |id| vec![id.to_owned()]).await?;
+        snapshot_outlives_call(cx, Deletes::Volume, |id| vec![id.to_owned()]).await
+    }
+}
+
+check! {
     /// Users choose names, but not ids. A driver that looks for a name among its ids gives a volume to anyone who
     /// guesses its id, such as the disk of a node (CVE-2024-1725).
     NAMES {
         id: "hostile/foreign/names",
-        title: "a volume whose name equals the id of another object is not that object",
+        title: "a volume that is named like the id of another object, or like a snapshot, is not that object",
         spec: [HOSTILE_ID_001],
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-adopts-ids"],
+        refuted_by: ["create-volume-adopts-ids", "create-volume-adopts-snapshots"],
         runs: CrashProne,
     }
     async |cx| {
@@ -184,8 +244,34 @@ check! {
             expected: "two volumes that have nothing to do with each other",
             actual: format!("{:?} no longer exists", first.volume_id),
         );
+        if cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
+            is_not_the_snapshot_of_that_name(cx, &first).await?;
+        }
         Ok(())
     }
+}
+
+/// Checks that a volume with the name of a snapshot is not that snapshot.
+async fn is_not_the_snapshot_of_that_name(cx: &Cx, source: &v1::Volume) -> CheckResult {
+    let cut = cx.create_snapshot_request(&source.volume_id);
+    let Ok(snapshot) = cx.create_snapshot(cut.clone()).await.any_answer()? else { return Ok(()) };
+    if snapshot.snapshot_id == cut.name {
+        // The volume may have this id as well, since it is unique among volumes.
+        return Ok(());
+    }
+    let scope = cx.scope();
+    let named = v1::CreateVolumeRequest { name: cut.name, ..scope.create_volume_request() };
+    let Ok(volume) = scope.create_volume(named).await.any_answer()? else { return Ok(()) };
+    ensure!(
+        volume.volume_id != snapshot.snapshot_id,
+        "CreateVolume with the name of a snapshot returns that snapshot";
+        expected: "a volume of its own, or a rejection",
+        actual: format!("volume_id {:?}, which is the snapshot_id", volume.volume_id),
+    );
+    if let Some(why) = scope.undo_best_effort().await {
+        cx.note(why);
+    }
+    Ok(())
 }
 
 check! {
@@ -277,7 +363,7 @@ async fn use_it(cx: &Cx, volume: v1::Volume) -> CheckResult<Published> {
     cx.published(cx.staged(cx.attached(volume.into()).await?).await?).await
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&VOLUMES, &SNAPSHOTS, &NAMES, &PATHS];
+pub(crate) static CHECKS: &[&Check] = &[&VOLUMES, &SNAPSHOTS, &OTHER_KINDS, &NAMES, &PATHS];
 
 #[cfg(test)]
 mod tests {
