@@ -6,4 +6,3 @@ mod plugin;
 mod request_log;
 mod secrets;
 mod serve;
-mod transport;

@@ -4,7 +4,6 @@
 //! `UPDATE=1 cargo test -p csi-suite-sanity --test refutation` writes the matrix of checks and defects.
 
 mod bench;
-mod capabilities;
 mod defects;
 mod healthy;
 mod profiles;
@@ -26,7 +25,6 @@ fn main() -> ExitCode {
     let mut trials = quirks::trials();
     trials.extend(defects::trials(&arguments));
     trials.extend(healthy::trials());
-    trials.extend(capabilities::trials());
     trials.extend(profiles::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }

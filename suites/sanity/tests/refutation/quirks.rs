@@ -1,9 +1,9 @@
-//! Checks that no legal but unusual driver is accused.
+//! Checks that no legal but unusual driver is accused, and that a missing capability makes exactly the checks that need it skip.
 
 use csi_harness::checks::shard::Shard;
 use csi_harness::config::Config;
 use csi_harness::results::outcome::Outcome;
-use csi_mock_driver::Quirk;
+use csi_mock_driver::{Capability, Quirk};
 use csi_test_support::mock::pairs;
 use csi_test_support::quirks;
 use libtest_mimic::{Failed, Trial};
@@ -30,6 +30,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         trials.push(Trial::test(name, move || is_not_blamed_for_the_user(parameters)));
     }
     trials.push(Trial::test("static/readonly", is_published_for_reading));
+    trials.extend(quirks::lacking().into_iter().map(|without: Vec<Capability>| {
+        Trial::test(quirks::title("without", &without), move || skips_what_needs_it(&without))
+    }));
     trials
 }
 
@@ -81,4 +84,24 @@ fn is_not_accused(quirks: &[Quirk], part: Option<Shard>) -> Result<(), Failed> {
         wrong.push("every check was skipped".to_owned());
     }
     quirks::verdict(quirks, wrong)
+}
+
+/// Checks that exactly the checks that need the missing capabilities are skipped.
+fn skips_what_needs_it(without: &[Capability]) -> Result<(), Failed> {
+    let mock = csi_mock_driver::Config { without: without.to_vec(), ..everything_on() };
+    let played = bench::play(JOBS, mock, everything_set())?;
+    let mut wrong = played.accusations();
+    for (label, report) in played.by_label() {
+        let check = &report.planned.check;
+        let access = report.planned.access;
+        let unmet = check.needs.iter().find_map(|need| need.unmet(&played.target, access));
+        match (&report.outcome, unmet) {
+            (Outcome::Skipped(why), None) => {
+                wrong.push(format!("{label} is skipped although it could run: {why}"))
+            }
+            (Outcome::Skipped(_), Some(_)) | (_, None) => {}
+            (other, Some(need)) => wrong.push(format!("{label} ran although {need}: {other:?}")),
+        }
+    }
+    quirks::verdict(without, wrong)
 }
