@@ -475,6 +475,7 @@ named! {
     ListSnapshotsFailsAfterPathNames, "list-snapshots-fails-after-path-names", "once a snapshot with a slash in its name was deleted, every list fails with UNKNOWN until the driver is restarted";
     ListSnapshotsFailsOnUnusualNames, "list-snapshots-fails-on-unusual-names", "the list is INTERNAL while a snapshot's name is not plain ASCII";
     ListSnapshotsFailsWhileEmpty, "list-snapshots-fails-while-empty", "the list is INTERNAL while there is no snapshot";
+    ListSnapshotsFindsVolumes, "list-snapshots-finds-volumes", "the id of a volume as snapshot_id returns that volume as a snapshot";
     ListSnapshotsForgetsTokens, "list-snapshots-forgets-tokens", "every next_token is ABORTED";
     ListSnapshotsHidesUnready, "list-snapshots-hides-unready", "snapshots are not listed until they are ready";
     ListSnapshotsIgnoresIdFilter, "list-snapshots-ignores-id-filter", "the filter by snapshot_id is ignored";

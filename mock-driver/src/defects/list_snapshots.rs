@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use csi_proto::v1::list_snapshots_response::Entry;
-use csi_proto::v1::{ListSnapshotsRequest, ListSnapshotsResponse};
+use csi_proto::v1::{ListSnapshotsRequest, ListSnapshotsResponse, Snapshot};
 use tonic::Status;
 
 use super::is_plain;
@@ -52,6 +52,13 @@ pub(crate) async fn list_snapshots(
     )?;
     alter_request(driver, &mut request);
     let mut response = controller::list_snapshots(driver, &request).await?;
+    if has(Defect::ListSnapshotsFindsVolumes)
+        && let Some(volume) = driver.state().volumes.get(&original.snapshot_id)
+    {
+        let (snapshot_id, source_volume_id) = (volume.id.clone(), volume.id.clone());
+        let snapshot = Snapshot { snapshot_id, source_volume_id, ready_to_use: true, ..Default::default() };
+        response.entries.push(Entry { snapshot: Some(snapshot) });
+    }
     let filtered = !original.snapshot_id.is_empty() || !original.source_volume_id.is_empty();
     if has(Defect::ListSnapshotsUnknownFilterNotFound) && filtered && response.entries.is_empty() {
         return Err(Status::not_found("nothing matches"));
