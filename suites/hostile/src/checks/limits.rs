@@ -62,7 +62,7 @@ fn filled(field: &FieldDescriptor, value: Option<&Value>) -> Vec<Alteration> {
         let key = MapKey::String(format!("csi-sanity-{number:03}"));
         entries.insert(key, Value::String("x".repeat(ENTRY_BYTES)));
     }
-    vec![(format!("has {added} entries more"), Some(Value::Map(entries)))]
+    vec![(format!("grown by {added} entries"), Some(Value::Map(entries)))]
 }
 
 pub(crate) static CHECKS: &[&Check] = &[&STRINGS, &MAPS];
