@@ -163,7 +163,7 @@ fn a_wrong_size_is_not_believed() {
 
 /// The fault is that the size was rounded down, and not that the volume grew while it was published.
 #[test]
-fn a_volume_that_was_rounded_down_is_not_blamed_for_growing_in_use() {
+fn a_volume_rounded_down_may_grow_in_use() {
     let larger = || CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
     let small = breach(Story::new(), create(v(1), larger()), made(of_size(GIB)));
     let mut profile = DriverProfile { known: known([&small]), ..profile() };
