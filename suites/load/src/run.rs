@@ -230,7 +230,12 @@ impl Load {
         let progress = async {
             let of = course.duration().map(|duration| duration.as_secs().max(1));
             for second in 1.. {
-                self.cx.stage("second of the load", second, of);
+                match of {
+                    Some(of) if second > of => {
+                        self.cx.stage("second of waiting for the last calls of the load", second - of, None);
+                    }
+                    _ => self.cx.stage("second of the load", second, of),
+                }
                 tokio::time::sleep(TICK).await;
             }
         };
