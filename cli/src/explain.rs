@@ -200,7 +200,7 @@ fn explain_requirement(
     if checks.is_empty() {
         return writeln!(out, "\nnot checked: {}", coverage::untested_because(rule));
     }
-    let by = match suites::proven().contains(rule.id) {
+    let by = match suites::is_proven(rule, registry) {
         true => "checked by",
         false => "claimed, not proven: no known defect makes these blame a driver for this rule",
     };

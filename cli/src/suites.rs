@@ -9,8 +9,10 @@ pub(crate) mod unfound;
 
 use std::collections::BTreeSet;
 
+use csi_harness::checks::check::Check;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::run::refutation::{Accused, accused};
+use csi_harness::spec::requirements::{Basis, Requirement};
 use csi_suite_sanity::untested::ONLY_WARNED;
 
 pub(crate) static SUITES: [Suite; 14] = [
@@ -43,6 +45,13 @@ pub(crate) fn all() -> Registry {
 /// The ids of the rules that checks are proven to judge.
 pub(crate) fn proven() -> BTreeSet<&'static str> {
     all_accused().filter(is_judged).map(|accused| accused.rule.id).collect()
+}
+
+/// Returns true if checks are proven to judge this rule. Where the rule is csi-sanity's own, a defect that a check of it finds is the proof.
+pub(crate) fn is_proven(rule: &Requirement, registry: &Registry) -> bool {
+    let is_refuted = |check: &Check| check.requirements.contains(&rule) && !check.refuted_by.is_empty();
+    proven().contains(rule.id)
+        || rule.basis == Basis::Own && registry.checks().any(|(_, check)| is_refuted(check))
 }
 
 /// The accusations that the refutation tests have seen.

@@ -363,11 +363,17 @@ pub(super) fn has_calls(check: &CheckEntry) -> bool {
 
 /// The calls that the check made itself; those that undid them are left out.
 fn made(check: &CheckEntry) -> impl Iterator<Item = (&CallEntry, Rpc)> {
-    check
-        .calls
-        .iter()
-        .filter(|call| !call.cleanup)
-        .filter_map(|call| Some((call, RPCS.iter().copied().find(|rpc| rpc.method == call.rpc)?)))
+    made_or_undone(check).filter(|(call, _)| !call.cleanup)
+}
+
+fn made_or_undone(check: &CheckEntry) -> impl Iterator<Item = (&CallEntry, Rpc)> {
+    let rpc = |call: &CallEntry| RPCS.iter().copied().find(|rpc| rpc.method == call.rpc);
+    check.calls.iter().filter_map(move |call| Some((call, rpc(call)?)))
+}
+
+/// The ids of the objects that a request is about.
+fn subjects(request: &Value) -> impl Iterator<Item = &str> {
+    ["volume_id", "snapshot_id", "group_snapshot_id"].into_iter().filter_map(|key| request.get(key)?.as_str())
 }
 
 /// The steps that the check has found to be enough. The last one breaks the rule.
@@ -391,15 +397,18 @@ fn of_reproduction(reproduction: &[ReproductionStep]) -> Vec<Step> {
 /// Takes the recorded calls that the failure shows, and the calls that gave the ids which these name. Incidents between the calls, such
 /// as an end of the driver, become steps.
 fn of_calls(check: &CheckEntry) -> Vec<Step> {
-    let all: Vec<(&CallEntry, Rpc)> = made(check).collect();
-    let accused = all.iter().rposition(|(call, _)| call.accused).or_else(|| {
+    let all: Vec<(&CallEntry, Rpc)> = made_or_undone(check).collect();
+    let last = |is_meant: &dyn Fn(&CallEntry) -> bool| {
+        all.iter().rposition(|(call, _)| !call.cleanup && is_meant(call))
+    };
+    let accused = last(&|call| call.accused).or_else(|| {
         // Reports of earlier versions do not say which call is accused.
         let named =
             |call: &CallEntry| call.status.as_ref().is_some_and(|status| check.actual.contains(&status.code));
-        all.iter().rposition(|(call, _)| named(call)).or(all.len().checked_sub(1))
+        last(&named).or_else(|| last(&|_| true))
     });
     let mut shown = BTreeSet::new();
-    for (at, (call, _)) in all.iter().enumerate().filter(|(_, (call, _))| call.times > 0) {
+    for (at, (call, _)) in all.iter().enumerate().filter(|(_, (call, _))| call.times > 0 && !call.cleanup) {
         let repeats =
             |other: &usize| (&all[*other].0.rpc, &all[*other].0.request) == (&call.rpc, &call.request);
         let repetitions = (at + 1..all.len()).filter(repeats).take((call.times - 1).min(REPETITIONS_MAX));
@@ -418,7 +427,14 @@ fn of_calls(check: &CheckEntry) -> Vec<Step> {
         let mut made = Call::new(*rpc, &call.request, code, message, response);
         made.is_accused = accused == Some(at);
         let gives = made.ids().any(|given| later.contains(&Value::from(given.id).to_string()));
-        if keeps_all || shown.contains(&at) || made.is_accused || gives {
+        let is_wanted = match call.cleanup {
+            // The later calls find the object as it was after the check had undone a part of its work.
+            true => {
+                code == "OK" && subjects(&call.request).any(|id| later.contains(&Value::from(id).to_string()))
+            }
+            false => keeps_all || shown.contains(&at) || made.is_accused || gives,
+        };
+        if is_wanted {
             later.push_str(&call.request.to_string());
             kept.push((call.sent_after, Step::Call(made)));
         }
@@ -702,6 +718,26 @@ pub(super) mod tests {
             made,
             ["NodePublishVolume", "NodePublishVolume", "NodePublishVolume", "NodeUnpublishVolume"]
         );
+    }
+
+    #[test]
+    fn what_was_undone_between_the_calls_is_undone() {
+        let about = |rpc: &str, id: &str, is_cleanup: bool| {
+            let mut call = call(rpc, json!({"volume_id": id}), json!({"response": {}}));
+            call["cleanup"] = json!(is_cleanup);
+            call
+        };
+        let calls = [
+            about("NodeStageVolume", "a", false),
+            about("NodeUnstageVolume", "a", true),
+            about("NodeUnstageVolume", "b", true),
+            about("NodeStageVolume", "a", false),
+            about("NodeUnstageVolume", "a", true),
+        ];
+        let script = Script::of(&entry("x/y/z", "no mount", "1 mount", json!({"calls": calls})));
+        let made: Vec<&str> = super::calls(&script.steps).map(|call| call.rpc.method).collect();
+        assert_eq!(made, ["NodeStageVolume", "NodeUnstageVolume", "NodeStageVolume"]);
+        assert_eq!(script.accused(), Some(2));
     }
 
     #[test]
