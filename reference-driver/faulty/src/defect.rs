@@ -348,6 +348,8 @@ defects! {
     UnstagingFreezesOthers = "hostpath/unstaging-freezes-others";
     /// When the driver starts, it empties the volumes in use.
     StartEmptiesUsed = "hostpath/start-empties-volumes-in-use";
+    /// When the driver starts, it unmounts the volumes in use at their targets. Open files still work.
+    StartUnmountsUsed = "hostpath/start-unmounts-volumes-in-use";
     /// A driver that was killed during a snapshot makes all writes to the source fail when it starts.
     StartBreaksSnapshotSource = "hostpath/start-breaks-source-of-unfinished-snapshot";
     /// A driver that was killed during a snapshot leaves the file system of the source frozen.

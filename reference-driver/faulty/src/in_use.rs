@@ -123,6 +123,8 @@ enum Harm {
     Empties,
     /// The volume holds what it held when its last snapshot was taken.
     Reverts,
+    /// The volume is no longer mounted.
+    Unmounts,
 }
 
 /// The defects that hurt a workload at one moment.
@@ -188,6 +190,7 @@ const HARMS: &[(Defect, Moment, Harm)] = &[
     (Defect::UnstagingFreezesOthers, Moment::OtherUnstaged, Harm::Freezes),
     (Defect::StartBreaksUsed, Moment::Start, Harm::Breaks),
     (Defect::StartEmptiesUsed, Moment::Start, Harm::Empties),
+    (Defect::StartUnmountsUsed, Moment::Start, Harm::Unmounts),
     (Defect::StartBreaksSnapshotSource, Moment::StartAfterSnapshot, Harm::Breaks),
     (Defect::StartLeavesFrozen, Moment::StartAfterSnapshot, Harm::Freezes),
 ];
@@ -609,6 +612,8 @@ fn do_harm(harm: Harm, target: &str) {
         Harm::FreezesForGood => {}
         Harm::Damages => change(target, Contents::damaged),
         Harm::Empties | Harm::Reverts => change(target, Contents::emptied),
+        // A target at which nothing is mounted cannot be hurt in this way.
+        Harm::Unmounts => detach_mount(target),
     }
 }
 

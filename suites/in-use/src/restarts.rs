@@ -29,17 +29,30 @@ check! {
         title: "a workload continues while the driver is killed and started again",
         spec: [IN_USE_007, IN_USE_001, IN_USE_002],
         needs: [NODE, VOLUME, RESTARTS, ROOT],
-        refuted_by: ["hostpath/start-breaks-volumes-in-use", "hostpath/start-empties-volumes-in-use"],
+        refuted_by: [
+            "hostpath/start-breaks-volumes-in-use",
+            "hostpath/start-empties-volumes-in-use",
+            "hostpath/start-unmounts-volumes-in-use",
+        ],
         access: Each,
         varies: true,
     }
     async |cx| {
         let user = InUse::begin(cx).await?;
-        let ended = match beside(RESTART, [&user], restart(cx)).await {
-            Ok(_) => user.end(RESTART).await,
-            Err(stop) => Err(stop),
+        let path = user.path().display().to_string();
+        let ended = async {
+            beside(RESTART, [&user], restart(cx)).await?;
+            // Open files work without the mount, and a pod that starts now does not.
+            ensure!(
+                cx.sees_published(&path),
+                "the path of a volume in use no longer leads to it after {}", RESTART.name;
+                of: &IN_USE_007,
+                expected: "the volume, which is still published there",
+                actual: format!("nothing is mounted at {path}")
+            );
+            user.end(RESTART).await
         };
-        ended.map_err(of_restart)
+        ended.await.map_err(of_restart)
     }
 }
 
