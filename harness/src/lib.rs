@@ -53,7 +53,7 @@ pub mod resources {
     pub mod driver_directory;
     pub mod frozen;
     pub mod logbook;
-    pub(crate) mod machine;
+    pub mod machine;
     pub mod mounts;
     pub(crate) mod names;
     pub mod paths;

@@ -24,7 +24,7 @@ static CAPABILITIES: LazyLock<u64> = LazyLock::new(|| {
 });
 
 /// The right that is missing here, if the answer of a driver shows that a call failed because of that.
-pub(crate) fn lacks_right(answer: &str) -> Option<&'static str> {
+pub fn lacks_right(answer: &str) -> Option<&'static str> {
     lacks_right_of(answer, *CAPABILITIES)
 }
 

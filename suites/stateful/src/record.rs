@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
+use csi_harness::resources::machine;
 use csi_harness::spec::verdict::ReproductionStep;
 use csi_model::answer::{Answer, Response, SnapshotResponse};
 use csi_model::call::{Call, CreateSpec, Size, SnapshotCall, Usage, VolumeCall};
@@ -250,7 +251,11 @@ impl Recorder {
         let entry = |(worker, call, made): &(u16, Call, Made)| Entry {
             worker: *worker,
             call: call.clone(),
-            answer: self.orchestrator.answer(made),
+            // Such a rejection says nothing of the driver, and the call may have done a part of its work.
+            answer: match machine::lacks_right(&made.recorded.message) {
+                Some(_) => Answer::Unknown,
+                None => self.orchestrator.answer(made),
+            },
             span: made.span,
         };
         let was_ended = !self.ends.lock().is_empty();
