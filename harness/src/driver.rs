@@ -254,7 +254,9 @@ impl Driver {
             self.note(match version {
                 Version::Present => "the present version of the driver is chosen",
                 Version::Next => "the next version of the driver is chosen",
-                Version::Mixed => "the driver with node plugins of both versions is chosen",
+                Version::Mixed => {
+                    "the next version of the driver is chosen, with node plugins of both versions"
+                }
             });
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use csi_harness::prelude::*;
 use csi_harness::resources::state_dir::Disposition;
 use csi_harness::spec::requirements::Requirement;
+use csi_harness::text::message;
 use csi_nemesis::fault::Fault;
 use csi_nemesis::injector::power::NO_POWER_START;
 use csi_nemesis::injector::{FaultEffects, Injected, Injector};
@@ -355,8 +356,8 @@ impl Bench<'_> {
     pub(crate) fn end(&self) {
         if self.ruined_more > 0 {
             self.cx.note(format!(
-                "after {} more faults, the driver no longer started: each time its state was deleted, since enough of them are kept",
-                self.ruined_more
+                "further faults kept the driver from starting {}: each time its state was deleted, since enough of them are kept",
+                message::times(self.ruined_more.into())
             ));
         }
     }
