@@ -364,6 +364,7 @@ impl Ledger {
             why: entry.stays.as_ref().map_or_else(|| NOT_TRIED.to_owned(), |stays| stays.why.clone()),
             in_doubt: entry.is_in_doubt(),
             is_mount: entry.stays.as_ref().is_some_and(Stays::is_mount),
+            directory: entry.resource.directory().map(|path| (path.to_owned(), entry.node)),
             check: Some(check.to_owned()),
             remove: None,
             by_cleanup: is_kept,

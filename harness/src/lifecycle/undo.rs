@@ -179,9 +179,15 @@ async fn undone_by<Q: UnaryCall>(session: &Session, request: Q, exists: Exists) 
     let mut tries = Tries::new(session, Q::RPC);
     loop {
         match session.call(request.clone()).once().await.into_answer() {
-            Answer::Ok(_) => return Ok(tries.done(Ok(Undone::Done))?),
+            Answer::Ok(_) => {
+                tries.count_if_it_had_failed();
+                return Ok(tries.done(Ok(Undone::Done))?);
+            }
             // Gone already: an unpublish of something unknown may be answered so.
-            Answer::Refused(Refused { code: Code::NotFound, .. }) => return Ok(Undone::NotThere),
+            Answer::Refused(Refused { code: Code::NotFound, .. }) => {
+                tries.count_if_it_had_failed();
+                return Ok(Undone::NotThere);
+            }
             // A definite no about something that may never have been.
             Answer::Refused(refused)
                 if exists != Exists::Yes && effect::of(Q::RPC, refused.code) == Effect::None =>
@@ -230,17 +236,22 @@ struct Tries<'a> {
     rpc: Rpc,
     settled: Instant,
     pauses: Pauses,
+    /// The first end that only an orchestrator that makes the call again takes for no failure.
+    failed: Option<String>,
 }
 
 impl Tries<'_> {
     fn new(session: &Session, rpc: Rpc) -> Tries<'_> {
         let settled = Instant::now() + session.settle_limit();
-        Tries { session, rpc, settled, pauses: Pauses::default() }
+        Tries { session, rpc, settled, pauses: Pauses::default(), failed: None }
     }
 
     /// Pauses before the next try, or says why there is none.
     async fn again_after(&mut self, refused: &Refused) -> Result<(), String> {
         let fails = !effect::is_not_now(self.rpc.method, refused.code);
+        if refused.code == Code::Unavailable || effect::says_nothing(refused.code) {
+            self.failed.get_or_insert_with(|| refused.to_string());
+        }
         let in_vain =
             refused.code == Code::Unimplemented || (fails && self.pauses.taken + 1 >= FAILED_TRIES_MAX);
         self.again(&format!("answered {refused}"), in_vain).await
@@ -249,6 +260,9 @@ impl Tries<'_> {
     /// Pauses after a call without an answer. A driver that is gone is not waited for: once it is back, everything is
     /// undone again.
     async fn again_unanswered(&mut self, no_answer: &NoAnswer) -> Result<(), String> {
+        if !matches!(no_answer, NoAnswer::NotSent(_)) {
+            self.failed.get_or_insert_with(|| no_answer.to_string());
+        }
         let in_vain = match no_answer {
             NoAnswer::NotSent(_) => true,
             NoAnswer::Broken(_) if driver_is_gone(self.session).await => true,
@@ -267,6 +281,13 @@ impl Tries<'_> {
         let what = Settles::Willing(self.rpc.method);
         self.session.wait_to_repeat(what, &mut self.pauses, self.settled).await;
         Ok(())
+    }
+
+    /// Counts the call if the driver has done it only when it was made again.
+    fn count_if_it_had_failed(&self) {
+        if let Some(failed) = &self.failed {
+            self.session.target().tally.answered_when_repeated(self.session.label(), self.rpc, failed);
+        }
     }
 
     /// Notes whether it was worth trying again.

@@ -2,6 +2,7 @@
 //! driver, and describes what is still there when a run is over.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use csi_proto::lock::Mutex;
@@ -70,6 +71,9 @@ pub struct LeftBehind {
     /// True if only its mount is left, which can be removed without the driver.
     #[serde(skip)]
     pub is_mount: bool,
+    /// The directory that is left, if it is one, and the number of its node.
+    #[serde(skip)]
+    pub directory: Option<(PathBuf, usize)>,
     /// The check that made it, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,

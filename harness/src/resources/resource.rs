@@ -1,7 +1,7 @@
 //! Everything that a check can make.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use csi_proto::v1;
 use prost::Message as _;
@@ -223,6 +223,14 @@ impl Resource {
         match self {
             Resource::Volume(id) | Resource::Snapshot(id) => Some(id.clone()),
             Resource::Staging { path, .. } | Resource::Publication { path, .. } => Some(path.clone()),
+            _ => None,
+        }
+    }
+
+    /// The path for which directories were made, if it is that.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        match self {
+            Resource::StagingDirectory(path) | Resource::TargetDirectories(path) => Some(path),
             _ => None,
         }
     }

@@ -202,6 +202,7 @@ impl<'a> Runner<'a> {
         if let Some(before) = self.before.take() {
             self.report_leaks(before).await;
         }
+        self.strike_out_what_is_gone().await;
         self.report_repeated_calls();
         let around = std::mem::take(&mut self.around).news(&self.target);
         let mut summary = std::mem::take(&mut self.dispatcher.summary);

@@ -1,13 +1,13 @@
 //! Compares what exists before a run and after it.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{INVENTORY_LIMIT, Runner};
 use crate::client::record::CallLog;
 use crate::client::session::Session;
+use crate::client::target::Node;
 use crate::resources::cleanup::LeftBehind;
-use crate::resources::resource::Resource;
+use crate::resources::mounts;
 use crate::results::events::Event;
 use crate::results::outcome::Leak;
 use crate::run::inventory::{self, Inventory, Surroundings};
@@ -73,25 +73,34 @@ impl Runner<'_> {
         }
     }
 
-    /// Undoes what can be undone without the driver, and says so. A directory that a mount kept from being removed is gone with it.
+    /// Undoes what can be undone without the driver, and says so.
     pub(super) async fn unmount(&mut self, leaks: &mut Vec<Leak>, session: &Session) {
-        let points: Vec<PathBuf> = leaks.iter().map(|leak| PathBuf::from(&leak.id)).collect();
         for remark in inventory::unmount(leaks, session).await {
             self.dispatcher.emit(&Event::Remark(&remark));
         }
-        let is_left = |point: &PathBuf| leaks.iter().any(|leak| Path::new(&leak.id) == point);
-        let unmounted: Vec<PathBuf> = points.into_iter().filter(|point| !is_left(point)).collect();
-        let removed = unmounted.iter().filter(|point| !point.exists()).cloned();
-        let directories = removed.flat_map(|point| {
-            let made_for = [Resource::StagingDirectory(point.clone()), Resource::TargetDirectories(point)];
-            made_for.map(|directory| directory.to_string())
-        });
-        let directories: BTreeSet<String> = directories.collect();
-        let is_gone = |left: &LeftBehind| {
-            let is_unmounted = |id: &String| unmounted.iter().any(|point| point == Path::new(id));
-            directories.contains(&left.what) || left.is_mount && left.id.as_ref().is_some_and(is_unmounted)
-        };
-        self.dispatcher.summary.left_behind.retain(|left| !is_gone(left));
+    }
+
+    /// Strikes out mounts that have gone since their check, because the run has unmounted them or the driver was started again, and removes
+    /// the directories that these have kept.
+    pub(super) async fn strike_out_what_is_gone(&mut self) {
+        let (target, points) = (self.target.clone(), mounts::points());
+        let is_mounted = |path: &Path| points.iter().any(|point| point.starts_with(path));
+        let mut left = Vec::new();
+        for one in std::mem::take(&mut self.dispatcher.summary.left_behind) {
+            let is_gone = match &one.directory {
+                Some((path, node)) => match target.nodes().get(*node).map(Node::paths) {
+                    Some(paths) if paths.commands().is_none() && !is_mounted(path) => {
+                        paths.remove_target(path).await.is_ok()
+                    }
+                    _ => false,
+                },
+                None => one.is_mount && one.id.as_ref().is_some_and(|path| !is_mounted(Path::new(path))),
+            };
+            if !is_gone {
+                left.push(one);
+            }
+        }
+        self.dispatcher.summary.left_behind = left;
     }
 
     pub(super) fn inventory_session(&self) -> Session {
