@@ -160,7 +160,7 @@ impl Usage {
             is_seen |= usage.count(&one, one.id == process);
         }
         if let Some(directory) = directory {
-            usage.count_directory(directory);
+            usage.count_directory(directory, &logs(process));
         }
         is_seen.then_some(usage)
     }
@@ -206,15 +206,17 @@ impl Usage {
         true
     }
 
-    /// Adds what lies in a directory.
-    fn count_directory(&mut self, directory: &Path) {
+    /// Adds everything in a directory but the logs.
+    fn count_directory(&mut self, directory: &Path, logs: &BTreeSet<(u64, u64)>) {
         if !directory.is_dir() {
             return;
         }
         let (mut entries, mut bytes) = (0, 0);
         let is_complete = each_entry(directory, |_, found| {
-            entries += 1;
-            bytes += found.blocks() * BLOCK_BYTES;
+            if !logs.contains(&(found.dev(), found.ino())) {
+                entries += 1;
+                bytes += found.blocks() * BLOCK_BYTES;
+            }
         });
         // A part of a directory shows no growth.
         if is_complete {
@@ -222,6 +224,18 @@ impl Usage {
             self.add(Resource::Storage, bytes);
         }
     }
+}
+
+/// The files, by device and inode, into which a driver prints, and those that this process has open, such as reports: a user may have put
+/// them beside the socket of the driver.
+fn logs(process: u32) -> BTreeSet<(u64, u64)> {
+    let mut open: Vec<PathBuf> = [1, 2].map(|number| proc(process).join(format!("fd/{number}"))).into();
+    if process != std::process::id() {
+        let own = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+        open.extend(own.map(|file| file.path()));
+    }
+    let files = open.into_iter().filter_map(|path| fs::metadata(path).ok()).filter(Metadata::is_file);
+    files.map(|file| (file.dev(), file.ino())).collect()
 }
 
 /// Counts the established TCP connections of a process, such as those to a back end.
@@ -328,6 +342,7 @@ fn parent(process: u32) -> Option<(u32, bool)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -346,6 +361,18 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         assert_eq!(Usage::of(u32::MAX, None), None);
+    }
+
+    #[test]
+    fn a_log_in_the_directory_of_a_driver_is_not_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = File::create(directory.path().join("log")).unwrap();
+        let mut child = Command::new("sleep").arg("60").stdout(log).spawn().unwrap();
+        std::fs::write(directory.path().join("record"), "state").unwrap();
+        let usage = Usage::of(child.id(), Some(directory.path()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(usage.unwrap().get(Resource::Entries), Some(1));
     }
 
     #[test]
