@@ -142,6 +142,9 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, response: Option<&VolumeResp
         NodeUnstageVolume { node, .. } => {
             life.staged.remove(&node);
             life.torn.remove(&(node, None));
+            // What is still published shows the volume as it was staged before, perhaps by another device than the next time.
+            let left: Vec<_> = life.published_on(node).map(|(target, _)| (node, Some(target))).collect();
+            life.torn.extend(left);
         }
         NodePublishVolume { node, target, usage, readonly, .. } => {
             let new = Publication { usage, readonly, is_doubtful: false };

@@ -350,8 +350,10 @@ impl Cx {
                 let under_way = self.target().read_back.begin(self.node(), &volume_id);
                 let reply = self.undoing(resource.clone(), self.call(request).once()).await;
                 if matches!(reply.answer(), Answer::Ok(_)) {
-                    if let Resource::Publication { path, .. } = &resource {
-                        self.target().read_back.unpublished(self.node(), path);
+                    let read_back = &self.target().read_back;
+                    match &resource {
+                        Resource::Publication { path, .. } => read_back.unpublished(self.node(), path),
+                        _ => read_back.left_node(self.node(), &volume_id),
                     }
                     if self.is_still_mounted(&resource).await {
                         self.owns(resource);

@@ -157,6 +157,12 @@ impl ReadBack {
         inner.forget_target(node, target_path);
     }
 
+    /// A volume is no longer staged on a node, or attached to it. Places at which it is still published show an earlier use of it, and its next
+    /// use may be by another device.
+    pub(crate) fn left_node(&self, node: usize, volume_id: &str) {
+        self.inner.lock().targets.remove(&(node, volume_id.to_owned()));
+    }
+
     /// A volume was attached for reading only.
     pub(crate) fn attached_readonly(&self, volume_id: &str) {
         self.inner.lock().readonly.insert(volume_id.to_owned());

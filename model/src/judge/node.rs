@@ -123,6 +123,9 @@ pub(super) fn publish(
             must_be_refused(&req::NODE_PUBLISH_040, Code::AlreadyExists, what)
                 .or_done_remark("unless readonly makes no difference to this driver")
         }
+        None if life.published_on(at.0).any(|(other, _)| life.is_torn(at.0, other)) => {
+            anything(&req::NODE_PUBLISH_001, TORN)
+        }
         None if usage != life.wanted.usage => {
             must(&req::NODE_PUBLISH_041, "publish the volume, or reject a use that it was not created for")
                 .or_any_refusal()

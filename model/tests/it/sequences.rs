@@ -67,6 +67,17 @@ fn a_pod_that_is_deleted_while_staging_takes_too_long() {
     story.judges(delete(v(1)), [(ok(), "fits"), (no(Code::FailedPrecondition), "CTRL-DELETEVOL-001")]);
 }
 
+/// The target still shows the volume as it was staged before, by what may be another device.
+#[test]
+fn what_is_published_from_before_an_unstaging_is_no_first_target() {
+    let second = || publish(v(1), N1, T2);
+    running().judges(second(), [(ok(), "odd NODE-PUBLISH-013"), (no(Code::FailedPrecondition), "fits")]);
+    let mut story = running();
+    story.take(unstage(v(1), N1), ok());
+    story.done([stage(v(1), N1)]);
+    story.judges(second(), [(ok(), "fits"), (no(Code::FailedPrecondition), "fits")]);
+}
+
 #[test]
 fn a_failed_unstage_is_followed_by_a_stage() {
     let mut story = running();
