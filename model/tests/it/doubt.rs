@@ -1,7 +1,8 @@
 //! After a call without an answer, everything stays possible that no later answer excludes.
 
+use csi_harness::protocol::capability::Capability;
 use csi_model::Span;
-use csi_model::answer::{Answer, VolumeResponse};
+use csi_model::answer::{Answer, VolumeFacts, VolumeResponse};
 use csi_model::call::{CreateSpec, Size};
 use csi_model::names::{Name, Node};
 use csi_model::state_set::CONFIGURATIONS_MAX;
@@ -119,6 +120,16 @@ fn a_size_is_in_doubt_until_it_is_reported() {
     story.judges(look_up(v(1)), [(of(GIB), "fits"), (of(2 * GIB), "fits")]);
     story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
     story.judges(look_up(v(1)), [(of(GIB), "CTRL-GETVOL-004"), (of(2 * GIB), "fits")]);
+}
+
+#[test]
+fn an_expansion_that_should_be_rejected_may_have_been_done() {
+    let mut story = Story::without(&[Capability::OnlineExpansion]);
+    story.right(create(v(1), wanted()), made(facts(v(1))));
+    story.right(attach(v(1), N1), ok());
+    story.right(expand(v(1), 2 * GIB), Answer::Unknown);
+    let grown = VolumeFacts { capacity_bytes: 2 * GIB, ..facts(v(1)) };
+    story.judges(look_up(v(1)), [(seen(facts(v(1))), "fits"), (seen(grown), "fits")]);
 }
 
 #[test]
