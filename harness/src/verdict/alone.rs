@@ -9,6 +9,7 @@ use super::Judge;
 use crate::client::answer::Answer;
 use crate::config::profile::Profile;
 use crate::protocol::effect::{self, Effect};
+use crate::resources::machine;
 use crate::results::outcome::{CheckReport, Finding, Outcome};
 use crate::spec::faults::{Claim, FaultKey, Faults};
 use crate::spec::requirements::req;
@@ -32,8 +33,10 @@ impl Rejected {
     /// Returns the report unchanged if the check ended in another way.
     pub(crate) fn of(report: CheckReport, beside: Vec<String>) -> Result<Rejected, Box<CheckReport>> {
         match rejection(&report) {
-            Some((by, actual)) => Ok(Rejected { report, by, actual, beside }),
-            None => Err(Box::new(report)),
+            Some((by, actual)) if machine::lacks_right(&actual).is_none() => {
+                Ok(Rejected { report, by, actual, beside })
+            }
+            _ => Err(Box::new(report)),
         }
     }
 
