@@ -1,5 +1,7 @@
 //! Stage 5: which call the driver died of. A check one of whose calls ended without a gRPC status is held against the driver.
 
+use std::time::Duration;
+
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::results::failure_report::{self, have_to_do};
@@ -8,6 +10,9 @@ use crate::spec::verdict::{Damage, Violation};
 
 /// Calls that a violation shows at most, of those that the driver may have died of.
 const CALLS_SHOWN_MAX: usize = 4;
+
+/// A driver works on a call for this long after its caller has given it up, as a rule at most.
+const STILL_AT_WORK: Duration = Duration::from_secs(5);
 
 /// The call that the driver may have died of: the first one that broke off, since later ones met a dead driver; or the last one that took
 /// too long.
@@ -52,14 +57,15 @@ fn methods(calls: &[&CallRecord]) -> Vec<&'static str> {
     rpcs
 }
 
-/// Calls about the objects of this one that the check had given up before it ended, the last one first. The driver may
-/// have died of one of them.
+/// Calls that the check had given up before this one ended, the last one first: those about its objects, and those that were given up just
+/// before. The driver may have died of one of them.
 fn given_up_before<'a>(fatal: &CallRecord, calls: &'a [CallRecord]) -> Vec<&'a CallRecord> {
     let end = fatal.sent_after + fatal.duration;
     let is_let_go = |call: &&CallRecord| {
         matches!(call.outcome, Answer::Unknown(NoAnswer::Cancelled(_)))
             && call.sent_after < end
-            && have_to_do(call, fatal)
+            && (have_to_do(call, fatal)
+                || end.saturating_sub(call.sent_after + call.duration) < STILL_AT_WORK)
     };
     calls.iter().rev().filter(is_let_go).collect()
 }
@@ -94,8 +100,6 @@ fn cut_off(message: String) -> Violation {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use csi_proto::{Call as _, v1};
     use prost::Message as _;
 
@@ -145,12 +149,13 @@ mod tests {
         let given_up = [
             named(publish, "other", 0, let_go()),
             named(publish, "one", 1, let_go()),
-            named(delete, "one", 3, broke()),
-            named(publish, "one", 9, let_go()),
+            named(publish, "other", 19_000, let_go()),
+            named(delete, "one", 20_003, broke()),
+            named(publish, "one", 20_009, let_go()),
         ];
         let before: Vec<u128> =
-            given_up_before(&given_up[2], &given_up).iter().map(|call| call.sent_after.as_millis()).collect();
-        assert_eq!(before, [1], "of the same volume, and before its end");
+            given_up_before(&given_up[3], &given_up).iter().map(|call| call.sent_after.as_millis()).collect();
+        assert_eq!(before, [19_000, 1], "just before its end, and those of its volume");
         let why = "what was given up may go on, and those that found nobody there are not among them";
         assert_eq!(sent(1), [1, 0, 8], "{why}");
     }
