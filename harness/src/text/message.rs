@@ -31,6 +31,9 @@ pub fn times(number: u64) -> String {
     if number == 1 { "once".to_owned() } else { format!("{number} times") }
 }
 
+/// A question to a user whose driver rejects every plain volume.
+pub const WHAT_VOLUMES_NEED: &str = "does it need other --parameters, --secrets, another --volume-size-bytes, or a topology-requirement in --config?";
+
 /// A number of entries of a list in words: `1 entry`, `3 entries`.
 pub fn entries(number: usize) -> String {
     if number == 1 { "1 entry".to_owned() } else { format!("{number} entries") }

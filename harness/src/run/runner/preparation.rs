@@ -12,6 +12,7 @@ use crate::resources::machine;
 use crate::results::events::Event;
 use crate::run::run_check::raised;
 use crate::spec::need::Need;
+use crate::text::message::WHAT_VOLUMES_NEED;
 use crate::text::size::sized;
 
 impl Runner<'_> {
@@ -81,8 +82,7 @@ impl Runner<'_> {
                 )
             }
             Found::Invalid(refused) => {
-                let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
-                format!("CreateVolume rejects a plain request: {refused}; {why}")
+                format!("CreateVolume rejects a plain request: {refused}; {WHAT_VOLUMES_NEED}")
             }
             Found::Failed(refused) => {
                 format!("before the first check, CreateVolume rejected a plain request: {refused}")

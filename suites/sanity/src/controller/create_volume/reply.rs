@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::prelude::*;
+use csi_harness::text::message::WHAT_VOLUMES_NEED;
 use futures_util::future::join_all;
 
 use super::{not_negative, recognised};
@@ -52,8 +53,7 @@ check! {
             && refused.code == Code::InvalidArgument
         {
             // The request may lack a parameter or a secret that this driver demands, or have a wrong one.
-            let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
-            return Err(Stop::broken(format!("CreateVolume rejects a plain request: {refused}; {why}")));
+            return Err(Stop::broken(format!("CreateVolume rejects a plain request: {refused}; {WHAT_VOLUMES_NEED}")));
         }
         let volume = reply.must("make a volume")?;
         ensure!(
