@@ -142,7 +142,7 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, response: Option<&VolumeResp
         NodeUnstageVolume { node, .. } => {
             life.staged.remove(&node);
             life.torn.remove(&(node, None));
-            // What is still published shows the volume as it was staged before, perhaps by another device than the next time.
+            // A target that is still published shows this staging of the volume, and the next one may be by another device.
             let left: Vec<_> = life.published_on(node).map(|(target, _)| (node, Some(target))).collect();
             life.torn.extend(left);
         }

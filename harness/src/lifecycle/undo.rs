@@ -236,7 +236,7 @@ struct Tries<'a> {
     rpc: Rpc,
     settled: Instant,
     pauses: Pauses,
-    /// The first end that only an orchestrator that makes the call again takes for no failure.
+    /// The first failure, of which an orchestrator takes no notice since it makes the call again.
     failed: Option<String>,
 }
 

@@ -69,7 +69,7 @@ fn a_pod_that_is_deleted_while_staging_takes_too_long() {
 
 /// The target still shows the volume as it was staged before, by what may be another device.
 #[test]
-fn what_is_published_from_before_an_unstaging_is_no_first_target() {
+fn a_target_from_before_an_unstaging_is_no_first_target() {
     let second = || publish(v(1), N1, T2);
     running().judges(second(), [(ok(), "odd NODE-PUBLISH-013"), (no(Code::FailedPrecondition), "fits")]);
     let mut story = running();

@@ -81,7 +81,7 @@ impl Runner<'_> {
     }
 
     /// Strikes out mounts that have gone since their check, because the run has unmounted them or the driver was started again, and removes
-    /// the directories that these have kept.
+    /// the directories that they kept from being removed.
     pub(super) async fn strike_out_what_is_gone(&mut self) {
         let (target, points) = (self.target.clone(), mounts::points());
         let is_mounted = |path: &Path| points.iter().any(|point| point.starts_with(path));
