@@ -249,7 +249,10 @@ async fn in_process_calls_are_answered_or_broken() {
     let _at_work = called.acquire().await.unwrap();
     breaker.break_connection();
     let broken = probe.await.unwrap().unwrap_err();
-    assert!(std::error::Error::source(&broken).is_some(), "a status of ours, not the driver's: {broken:?}");
+    assert!(
+        std::error::Error::source(&broken).is_some(),
+        "the status comes from the transport, and not from the driver: {broken:?}"
+    );
     let answer = client.get_plugin_info(v1::GetPluginInfoRequest {}).await.unwrap();
     assert_eq!(answer.into_inner().name, "it.example");
 }
