@@ -40,8 +40,7 @@ impl Scene {
         let request_bytes = size_bytes.filter(|bytes| *bytes > 0).ok_or_else(|| {
             Stop::broken(format!("{} is no size of a volume; write for example 1Gi", field("VolumeSize")))
         })?;
-        let class = self.class_copy()?;
-        self.cluster().create_storage_class(&class).await?;
+        let class = self.class().await?;
         let mut asked = Vec::new();
         for _ in 0..count {
             let access_modes = vec![AccessMode::ReadWriteOnce];

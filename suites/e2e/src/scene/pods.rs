@@ -43,6 +43,11 @@ impl Scene {
         self.pod_at(&at)
     }
 
+    /// Describes such a pod that must run on a node.
+    pub(crate) fn pod_on(&self, node: &str, volumes: &[&Volume]) -> PodSpec {
+        PodSpec { node: Some(node.to_owned()), ..self.pod(volumes) }
+    }
+
     /// Describes a pod with volumes at paths of the test's choice.
     pub(crate) fn pod_at(&self, volumes: &[(&Volume, String)]) -> PodSpec {
         let mut container = Container { name: CONTAINER.to_owned(), ..Container::default() };

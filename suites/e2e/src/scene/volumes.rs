@@ -38,23 +38,25 @@ impl Volume {
         volume
     }
 
-    /// Returns the claim, if the volume is one.
-    pub(crate) fn claim(&self) -> Option<&str> {
+    /// Returns the name of the claim; empty if the volume is none.
+    pub(crate) fn claim(&self) -> &str {
         match &self.source {
-            VolumeSource::Claim { name, .. } => Some(name),
-            _ => None,
+            VolumeSource::Claim { name, .. } => name,
+            _ => "",
         }
     }
 }
 
 impl Scene {
-    /// Returns a copy of the definition's class for the pattern with a new name, which is not created yet.
-    pub(crate) fn class_copy(&self) -> Done<StorageClass> {
-        let defined = self
-            .definition
-            .storage
-            .as_ref()
-            .ok_or_else(|| Stop::skip("the definition has no StorageClass"))?;
+    /// Creates a class for the pattern.
+    pub(crate) async fn class(&self) -> Done<StorageClass> {
+        self.class_with(|_| ()).await
+    }
+
+    /// Creates a class for the pattern that differs from the definition's.
+    pub(crate) async fn class_with(&self, change: impl FnOnce(&mut StorageClass)) -> Done<StorageClass> {
+        let defined = self.definition.storage.as_ref();
+        let defined = defined.ok_or_else(|| Stop::skip("the definition has no StorageClass"))?;
         let pattern = self.pattern();
         let mut class = StorageClass { name: self.name("class"), ..defined.clone() };
         class.allow_volume_expansion = pattern.allow_expansion;
@@ -64,12 +66,7 @@ impl Scene {
         if let Some(binding) = pattern.binding {
             class.volume_binding_mode = binding;
         }
-        Ok(class)
-    }
-
-    /// Creates a class for the pattern.
-    pub(crate) async fn class(&self) -> Done<StorageClass> {
-        let class = self.class_copy()?;
+        change(&mut class);
         self.cluster().create_storage_class(&class).await?;
         Ok(class)
     }
@@ -109,6 +106,14 @@ impl Scene {
             return Ok(Volume { source: VolumeSource::Ephemeral(Box::new(spec)), block });
         }
         self.claim(&spec, class).await
+    }
+
+    /// Makes a volume from a claim that differs from others, in its own class.
+    pub(crate) async fn claim_with(&self, change: impl FnOnce(&mut PvcSpec)) -> Done<Volume> {
+        let class = self.class().await?;
+        let mut spec = self.claim_spec(&class);
+        change(&mut spec);
+        self.claim(&spec, &class).await
     }
 
     /// Creates a claim, and waits until it is bound unless it waits for a pod.
@@ -230,6 +235,12 @@ impl Scene {
             })
         })
         .await
+    }
+
+    /// Waits until the volume of a bound claim is attached to no node. It has all data of the node's cache then.
+    pub(crate) async fn claim_detached(&self, claim: &str) -> Done {
+        let (_, volume) = self.bound(claim, self.timeouts().claim_provision).await?;
+        self.detached(&volume.name, self.timeouts().pv_delete).await
     }
 
     /// Returns `; REASON: MESSAGE` of the event that explains most, or nothing.

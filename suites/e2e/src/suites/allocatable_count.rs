@@ -1,6 +1,6 @@
 use csi_harness::prelude::Stop;
 
-use crate::cluster::{Done, Feature, Node, PodPhase, StorageClass, VolumeBindingMode};
+use crate::cluster::{Done, Feature, Node, PodPhase, PodSpec, StorageClass, VolumeBindingMode};
 use crate::pattern;
 use crate::scene::{Scene, Seen, Volume, all, failed};
 use crate::test;
@@ -91,13 +91,13 @@ test! {
 }
 
 /// Returns the class of the definition; if some nodes do not reach every volume, volumes are made for the pod's node.
-async fn class(scene: &Scene) -> Done<StorageClass> {
-    let mut class = scene.class_copy()?;
-    if !scene.driver().driver_info.topology_keys.is_empty() {
-        class.volume_binding_mode = VolumeBindingMode::WaitForFirstConsumer;
-    }
-    scene.cluster().create_storage_class(&class).await?;
-    Ok(class)
+pub(super) async fn class(scene: &Scene) -> Done<StorageClass> {
+    let change = |class: &mut StorageClass| {
+        if !scene.driver().driver_info.topology_keys.is_empty() {
+            class.volume_binding_mode = VolumeBindingMode::WaitForFirstConsumer;
+        }
+    };
+    scene.class_with(change).await
 }
 
 async fn first_node(scene: &Scene) -> Done<Node> {
@@ -111,10 +111,8 @@ async fn limit_read_again(scene: &Scene) -> Done<Option<u64>> {
     Ok(first_node(scene).await?.volume_limit)
 }
 
-fn on_node(scene: &Scene, node: &Node, volumes: &[Volume]) -> crate::cluster::PodSpec {
-    let mut spec = scene.pod(&volumes.iter().collect::<Vec<_>>());
-    spec.node = Some(node.name.clone());
-    spec
+fn on_node(scene: &Scene, node: &Node, volumes: &[Volume]) -> PodSpec {
+    scene.pod_on(&node.name, &volumes.iter().collect::<Vec<_>>())
 }
 
 /// Runs an action while a pod on the node has the volumes, and waits until they are off the node.
@@ -128,9 +126,7 @@ async fn run_and_release<T>(
     let done = meanwhile().await?;
     pod.delete().await?;
     for volume in volumes {
-        let (_, bound) =
-            scene.bound(volume.claim().unwrap_or_default(), scene.timeouts().claim_provision).await?;
-        scene.detached(&bound.name, scene.timeouts().pv_delete).await?;
+        scene.claim_detached(volume.claim()).await?;
     }
     Ok(done)
 }

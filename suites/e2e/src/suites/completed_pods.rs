@@ -27,7 +27,7 @@ test! {
         first.write(&path, volume.block, &content).await?;
         complete(scene, &first).await?;
         scene.nothing_left_of(&first).await?;
-        let second = scene.run(on_node_of(&first, scene.pod(&[&volume]))).await?;
+        let second = scene.run(scene.pod_on(&first.node, &[&volume])).await?;
         second.holds(&path, volume.block, &content).await?;
         second.delete().await?;
         first.delete().await
@@ -43,12 +43,12 @@ test! {
     async |scene| {
         let (volume, path, content) = (scene.volume().await?, path_of(0), scene.content());
         let first = scene.run(completing(scene, &volume)).await?;
-        let second = scene.run(on_node_of(&first, scene.pod(&[&volume]))).await?;
+        let second = scene.run(scene.pod_on(&first.node, &[&volume])).await?;
         second.write(&path, volume.block, &content).await?;
         complete(scene, &first).await?;
         scene.nothing_left_of(&first).await?;
         second.holds(&path, volume.block, &content).await?;
-        let third = scene.run(on_node_of(&first, scene.pod(&[&volume]))).await?;
+        let third = scene.run(scene.pod_on(&first.node, &[&volume])).await?;
         third.holds(&path, volume.block, &content).await?;
         third.delete().await?;
         second.holds(&path, volume.block, &content).await?;
@@ -69,10 +69,6 @@ fn completing(scene: &Scene, volume: &Volume) -> PodSpec {
     let script = format!("while [ ! -e {} ]; do sleep 0.1; done", end_file());
     spec.containers.iter_mut().for_each(|container| container.script = Some(script.clone()));
     spec
-}
-
-fn on_node_of(pod: &RunningPod<'_>, spec: PodSpec) -> PodSpec {
-    PodSpec { node: Some(pod.node.clone()), ..spec }
 }
 
 /// Ends the container of a pod, and waits until the pod has completed. The pod still exists.

@@ -3,7 +3,7 @@ use csi_workload::beside::Action;
 
 use crate::cluster::{AccessMode, Done, Feature};
 use crate::pattern;
-use crate::scene::{Scene, Volume, path_of};
+use crate::scene::{Scene, path_of};
 use crate::test;
 use crate::test::{Need, Suite};
 
@@ -130,10 +130,7 @@ async fn cleans_up(scene: &Scene, force: bool) -> Done {
 }
 
 async fn usable(scene: &Scene, force: bool, context: Option<&str>) -> Done {
-    let class = scene.class().await?;
-    let mut spec = scene.claim_spec(&class);
-    spec.access_modes = vec![AccessMode::ReadWriteOncePod];
-    let volume: Volume = scene.claim(&spec, &class).await?;
+    let volume = scene.claim_with(|spec| spec.access_modes = vec![AccessMode::ReadWriteOncePod]).await?;
     let (path, content) = (path_of(0), scene.content());
     let mut first = scene.pod(&[&volume]);
     first.selinux_level = Some("s0:c0,c1".to_owned());
@@ -141,8 +138,7 @@ async fn usable(scene: &Scene, force: bool, context: Option<&str>) -> Done {
     first.write(&path, volume.block, &content).await?;
     scene.cluster().stop_kubelet(&first.node).await?;
     scene.cluster().delete_pod(&first.name, force).await?;
-    let mut second = scene.pod(&[&volume]);
-    second.node = Some(first.node.clone());
+    let mut second = scene.pod_on(&first.node, &[&volume]);
     second.selinux_level = Some(context.unwrap_or("s0:c0,c1").to_owned());
     scene.cluster().create_pod(&second).await?;
     scene.cluster().start_kubelet(&first.node).await?;

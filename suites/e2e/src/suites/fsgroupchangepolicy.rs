@@ -124,12 +124,12 @@ const CASE: Case =
 
 impl Case {
     async fn holds(self, scene: &Scene) -> Done {
-        let class = scene.class().await?;
-        let mut spec = scene.claim_spec(&class);
-        if self.one_pod {
-            spec = PvcSpec { access_modes: vec![AccessMode::ReadWriteOncePod], ..spec };
-        }
-        let volume = scene.claim(&spec, &class).await?;
+        let change = |spec: &mut PvcSpec| {
+            if self.one_pod {
+                spec.access_modes = vec![AccessMode::ReadWriteOncePod];
+            }
+        };
+        let volume = scene.claim_with(change).await?;
         let pod =
             |group| PodSpec { fs_group: Some(group), fs_group_policy: self.policy, ..scene.pod(&[&volume]) };
         let [file, deep_file] = FILES.map(|file| format!("{}/{file}", path_of(0)));

@@ -105,7 +105,7 @@ test! {
     async |scene| {
         let (volume, content) = written(scene, scene.large_content()).await?;
         let class = scene.snapshot_class().await?;
-        let snapshot = scene.snapshot(volume.claim().unwrap_or_default(), &class).await?;
+        let snapshot = scene.snapshot(volume.claim(), &class).await?;
         beside_copy(scene, &volume, &content, DataSource::Snapshot(snapshot.spec.name)).await
     }
 }
@@ -119,7 +119,7 @@ test! {
     }
     async |scene| {
         let (volume, content) = written(scene, scene.large_content()).await?;
-        let source = DataSource::Claim(volume.claim().unwrap_or_default().to_owned());
+        let source = DataSource::Claim(volume.claim().to_owned());
         beside_copy(scene, &volume, &content, source).await
     }
 }
@@ -135,9 +135,7 @@ test! {
         let (volume, content) = written(scene, scene.content()).await?;
         let read_only = volume.read_only();
         let first = scene.run(scene.pod(&[&read_only])).await?;
-        let mut spec = scene.pod(&[&read_only]);
-        spec.node = Some(first.node.clone());
-        let second = scene.run(spec).await?;
+        let second = scene.run(scene.pod_on(&first.node, &[&read_only])).await?;
         let path = path_of(0);
         for pod in [&first, &second] {
             pod.has_kind(&path, volume.block, scene.pattern().fs_type).await?;
@@ -159,10 +157,7 @@ test! {
         needs: [Need::Can(Capability::Rwx), Need::TwoNodes],
     }
     async |scene| {
-        let class = scene.class().await?;
-        let mut spec = scene.claim_spec(&class);
-        spec.access_modes = vec![AccessMode::ReadWriteMany];
-        let volume = scene.claim(&spec, &class).await?;
+        let volume = scene.claim_with(|spec| spec.access_modes = vec![AccessMode::ReadWriteMany]).await?;
         share(scene, &volume, Place::OtherNode).await
     }
 }
@@ -191,10 +186,7 @@ const COPY_GONE: Action = Action {
 };
 
 async fn volume_of_mode(scene: &Scene, mode: VolumeMode) -> Done<Volume> {
-    let class = scene.class().await?;
-    let mut spec = scene.claim_spec(&class);
-    spec.mode = mode;
-    scene.claim(&spec, &class).await
+    scene.claim_with(|spec| spec.mode = mode).await
 }
 
 /// Writes to the volumes, deletes the pod, reads in a new one, and writes and reads again.
@@ -254,7 +246,7 @@ async fn share(scene: &Scene, volume: &Volume, place: Place) -> Done {
 /// Makes a volume with data that no pod uses any more.
 async fn written(scene: &Scene, content: Content) -> Done<(Volume, Content)> {
     let volume = scene.volume().await?;
-    if volume.claim().is_none() {
+    if volume.claim().is_empty() {
         return Err(Stop::broken("the pattern has no claim of its own"));
     }
     let pod = scene.run(scene.pod(&[&volume])).await?;
@@ -266,15 +258,14 @@ async fn written(scene: &Scene, content: Content) -> Done<(Volume, Content)> {
 /// Uses the volume and a copy of it on one node concurrently, and checks that their data are equal. A copy that waits for its pod is made while
 /// the volume is in use.
 async fn beside_copy(scene: &Scene, volume: &Volume, content: &Content, source: DataSource) -> Done {
-    let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
+    let claim = scene.existing_claim(volume.claim()).await?;
     let class = scene.class().await?;
     let is_clone = matches!(source, DataSource::Claim(_));
     let mut spec = scene.copy_spec(&class, source);
     spec.request_bytes = claim.capacity_bytes.max(spec.request_bytes);
     let copy = scene.claim(&spec, &class).await?;
     let first = scene.run(scene.pod(&[volume])).await?;
-    let mut spec = scene.pod(&[&copy]);
-    spec.node = Some(first.node.clone());
+    let spec = scene.pod_on(&first.node, &[&copy]);
     let path = path_of(0);
     let user = first.start_workload(&path).await;
     let started = scene.run_within(spec, scene.timeouts().pod_start_slow);

@@ -47,7 +47,7 @@ test! {
         }
         second.holds(&path, volume.block, &after).await?;
         second.delete().await?;
-        let back = PodSpec { node: Some(lost.node.clone()), ..scene.pod(&[&volume]) };
-        scene.run(back).await?.holds(&path, volume.block, &after).await
+        let back = scene.run(scene.pod_on(&lost.node, &[&volume])).await?;
+        back.holds(&path, volume.block, &after).await
     }
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use csi_driver_definitions::Capability;
 use csi_harness::text::size::sized;
 
@@ -48,11 +50,8 @@ test! {
     async |scene| {
         let info = &scene.driver().driver_info;
         let options = info.supported_mount_option.iter().chain(&info.required_mount_option).flatten();
-        let mut class = scene.class_copy()?;
-        class.mount_options = options.cloned().collect();
-        class.mount_options.sort();
-        class.mount_options.dedup();
-        scene.cluster().create_storage_class(&class).await?;
+        let options: BTreeSet<String> = options.cloned().collect();
+        let class = scene.class_with(|class| class.mount_options = options.into_iter().collect()).await?;
         let spec = plain_claim(scene, &class);
         let (_, made) = scene.provisions(&class, &spec).await?;
         let volume = Volume::of_claim(&spec.name, false);
@@ -138,7 +137,7 @@ test! {
         let pod = scene.run(scene.pod(&[&source.volume])).await?;
         let before = pod.size_bytes(&path, false).await?;
         pod.delete().await?;
-        let claim = scene.existing_claim(source.volume.claim().unwrap_or_default()).await?;
+        let claim = scene.existing_claim(source.volume.claim()).await?;
         let mut spec = source.copy(scene);
         spec.request_bytes = claim.capacity_bytes.saturating_add(LARGER_BYTES);
         let larger = scene.claim(&spec, &source.class).await?;
@@ -222,9 +221,8 @@ test! {
         scene.cluster().create_volume(&second).await?;
         scene.cluster().create_pvc(&second_spec).await?;
         scene.bound(&second_spec.name, scene.timeouts().claim_bound).await?;
-        let mut spec = scene.pod(&[&Volume::of_claim(&second_spec.name, false)]);
-        spec.node = Some(one.node.clone());
-        let two = scene.run(spec).await?;
+        let second_volume = Volume::of_claim(&second_spec.name, false);
+        let two = scene.run(scene.pod_on(&one.node, &[&second_volume])).await?;
         let content = scene.content();
         one.write(&path, false, &content).await?;
         two.holds(&path, false, &content).await?;
@@ -279,7 +277,7 @@ impl Source {
     async fn of_snapshot(scene: &Scene) -> Done<Source> {
         let of_claim = Source::of_claim(scene).await?;
         let class = scene.snapshot_class().await?;
-        let snapshot = scene.snapshot(of_claim.volume.claim().unwrap_or_default(), &class).await?;
+        let snapshot = scene.snapshot(of_claim.volume.claim(), &class).await?;
         Ok(Source { source: DataSource::Snapshot(snapshot.spec.name), ..of_claim })
     }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
 
-use crate::cluster::{AccessMode, Feature, PodPhase, PodSpec, PvcSpec};
+use crate::cluster::{AccessMode, Feature, PodPhase};
 use crate::pattern;
 use crate::scene::Seen;
 use crate::test;
@@ -43,13 +43,10 @@ test! {
         name: "should block a second pod from using an in-use ReadWriteOncePod volume on the same node",
     }
     async |scene| {
-        let class = scene.class().await?;
-        let access_modes = vec![AccessMode::ReadWriteOncePod];
-        let spec = PvcSpec { access_modes, ..scene.claim_spec(&class) };
-        let volume = scene.claim(&spec, &class).await?;
+        let volume = scene.claim_with(|spec| spec.access_modes = vec![AccessMode::ReadWriteOncePod]).await?;
         let first = scene.run(scene.pod(&[&volume])).await?;
 
-        let second = PodSpec { node: Some(first.node.clone()), ..scene.pod(&[&volume]) };
+        let second = scene.pod_on(&first.node, &[&volume]);
         scene.cluster().create_pod(&second).await?;
         scene.until("the second pod is kept from the volume", scene.timeouts().pod_start, || async {
             let pod = scene.existing_pod(&second.name).await?;

@@ -1,9 +1,7 @@
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::{Stop, Violation};
 
-use crate::cluster::{
-    AccessMode, Done, Feature, MountCalls, PodPhase, PodSpec, PvcSpec, SeLinuxChangePolicy,
-};
+use crate::cluster::{AccessMode, Done, Feature, MountCalls, PodPhase, PodSpec, SeLinuxChangePolicy};
 use crate::pattern;
 use crate::scene::{RunningPod, Scene, Seen, failed, path_of};
 use crate::test;
@@ -108,9 +106,7 @@ async fn pod_spec(
     policy: Option<SeLinuxChangePolicy>,
     level: &str,
 ) -> Done<PodSpec> {
-    let class = scene.class().await?;
-    let spec = PvcSpec { access_modes: vec![access_mode], ..scene.claim_spec(&class) };
-    let volume = scene.claim(&spec, &class).await?;
+    let volume = scene.claim_with(|spec| spec.access_modes = vec![access_mode]).await?;
     let level = Some(level.to_owned());
     Ok(PodSpec { selinux_level: level, selinux_policy: policy, ..scene.pod(&[&volume]) })
 }

@@ -1,14 +1,14 @@
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
 
-use super::topology::is_in;
+use super::topology::{is_in, segments_of_nodes};
 use crate::cluster::{
     Done, Feature, Pairs, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
 };
 use crate::pattern;
 use crate::scene::{Content, Scene, Seen, failed, path_of};
 use crate::test;
-use crate::test::{Need, Suite, segments};
+use crate::test::{Need, Suite};
 
 /// Limits the topologies of one snapshot that are tried.
 const TRIED_MAX: usize = 3;
@@ -85,22 +85,13 @@ test! {
 
 /// Returns one of the segments of the nodes.
 async fn segment(scene: &Scene, number: usize) -> Done<Pairs> {
-    let nodes = scene.cluster().nodes().await?;
-    let segments = segments(scene.driver(), &nodes).map_err(|(node, segment)| {
-        let keys = format!("{:?}", scene.driver().driver_info.topology_keys);
-        failed(format!("node {} lacks labels of the topology", node.name), keys, format!("{segment:?}"))
-    })?;
-    segments
-        .into_iter()
-        .nth(number)
-        .ok_or_else(|| Stop::broken("the nodes are in other segments than before"))
+    let segment = segments_of_nodes(scene).await?.into_iter().nth(number);
+    segment.ok_or_else(|| Stop::broken("the nodes are in other segments than before"))
 }
 
 /// Creates a class of volumes in these topologies; empty means any.
 async fn class_in(scene: &Scene, places: &[Pairs]) -> Done<StorageClass> {
-    let class = StorageClass { allowed_topologies: places.to_vec(), ..scene.class_copy()? };
-    scene.cluster().create_storage_class(&class).await?;
-    Ok(class)
+    scene.class_with(|class| class.allowed_topologies = places.to_vec()).await
 }
 
 /// Creates a class of snapshots that must be usable in a segment.
@@ -143,9 +134,7 @@ impl Source {
             let pod = scene.run(scene.pod(&[&volume])).await?;
             pod.write(&path_of(0), false, content).await?;
             pod.delete().await?;
-            let (_, bound) = scene.bound(&spec.name, scene.timeouts().claim_provision).await?;
-            // The volume has all data of the node's cache after it is detached.
-            scene.detached(&bound.name, scene.timeouts().pv_delete).await?;
+            scene.claim_detached(&spec.name).await?;
         }
         Ok(Source { claim: spec.name, content })
     }

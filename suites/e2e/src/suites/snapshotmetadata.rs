@@ -71,9 +71,8 @@ pub(super) struct Device<'a> {
 
 /// Makes a block volume and a pod that has it.
 pub(super) async fn device<'a>(scene: &'a Scene, class: &StorageClass) -> Done<Device<'a>> {
-    let spec = scene.claim_spec(class);
-    let volume = scene.claim(&spec, class).await?;
-    Ok(Device { claim: spec.name, writer: scene.run(scene.pod(&[&volume])).await? })
+    let volume = scene.volume_of(class).await?;
+    Ok(Device { claim: volume.claim().to_owned(), writer: scene.run(scene.pod(&[&volume])).await? })
 }
 
 /// Takes two snapshots of a device that is written in between, and checks that their difference turns the earlier one

@@ -1,6 +1,6 @@
 use csi_driver_definitions::Capability;
 
-use crate::cluster::{Container, Done, Feature, PodSpec, Snapshot, VolumeSource};
+use crate::cluster::{Done, Feature, PodSpec, Snapshot, VolumeSource};
 use crate::pattern::{self, Pattern, VolumeType};
 use crate::scene::{Content, RunningPod, Scene, Volume, failed, path_of};
 use crate::test;
@@ -47,8 +47,7 @@ test! {
         let writer = writer(scene, &scene.volume_of(&class).await?, &content);
         scene.succeeds(&writer, scene.timeouts().pod_start_slow).await?;
         let claim = format!("{}-volume1", writer.name);
-        let (_, volume) = scene.bound(&claim, scene.timeouts().claim_provision).await?;
-        scene.detached(&volume.name, scene.timeouts().pv_delete).await?;
+        scene.claim_detached(&claim).await?;
 
         let snapshot = scene.pattern_snapshot(&claim).await?;
         has_policy(scene, &snapshot)?;
@@ -72,14 +71,11 @@ test! {
     async |scene| {
         let content = scene.content();
         let class = scene.class().await?;
-        let spec = scene.claim_spec(&class);
-        let volume = scene.claim(&spec, &class).await?;
+        let volume = scene.volume_of(&class).await?;
         write(scene, &volume, &content).await?;
-        let (_, bound) = scene.bound(&spec.name, scene.timeouts().claim_provision).await?;
-        // The volume has all data of the node's cache after it is detached.
-        scene.detached(&bound.name, scene.timeouts().pv_delete).await?;
+        scene.claim_detached(volume.claim()).await?;
 
-        let snapshot = scene.pattern_snapshot(&spec.name).await?;
+        let snapshot = scene.pattern_snapshot(volume.claim()).await?;
         has_policy(scene, &snapshot)?;
         write(scene, &volume, &scene.content()).await?;
         let restored_spec = scene.restored_spec(&class, &snapshot);
@@ -96,14 +92,9 @@ test! {
 
 /// Describes a pod that writes and ends.
 fn writer(scene: &Scene, volume: &Volume, content: &Content) -> PodSpec {
-    let mut spec = scene.pod(&[volume]);
-    let script = content.script(&path_of(0));
-    spec.containers = spec
-        .containers
-        .into_iter()
-        .map(|container| Container { script: Some(script.clone()), ..container })
-        .collect();
-    PodSpec { restarts: false, ..spec }
+    let mut spec = PodSpec { restarts: false, ..scene.pod(&[volume]) };
+    spec.containers.iter_mut().for_each(|container| container.script = Some(content.script(&path_of(0))));
+    spec
 }
 
 /// Writes in a pod and deletes the pod.

@@ -46,9 +46,8 @@ test! {
 
         let class = scene.class().await?;
         let in_use = all((0..pods).map(async |_| {
-            let spec = scene.claim_spec(&class);
-            let volume = scene.claim(&spec, &class).await?;
-            Ok((spec.name, scene.run(scene.pod(&[&volume])).await?))
+            let volume = scene.volume_of(&class).await?;
+            Ok((volume.claim().to_owned(), scene.run(scene.pod(&[&volume])).await?))
         }));
         let in_use = in_use.await?;
         let snapshot_class = scene.snapshot_class().await?;

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
 
@@ -43,7 +45,7 @@ test! {
                 format!("{:?}", here.topology),
             ));
         }
-        let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
+        let claim = scene.existing_claim(volume.claim()).await?;
         let made = scene.volume_behind(&claim).await?;
         let outside = made.topology.iter().find(|segment| {
             !class.allowed_topologies.iter().any(|allowed| is_in(segment, allowed))
@@ -85,7 +87,7 @@ test! {
         })
         .await?;
         if class.volume_binding_mode == VolumeBindingMode::WaitForFirstConsumer {
-            let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
+            let claim = scene.existing_claim(volume.claim()).await?;
             if let Some(volume) = claim.volume {
                 return Err(failed("a volume is made for a pod that cannot be scheduled", "none", volume));
             }
@@ -97,20 +99,23 @@ test! {
 /// Creates a class that permits all segments of the nodes except one, if there are enough, and returns the excluded
 /// one.
 async fn class_of_some_segments(scene: &Scene) -> Done<(StorageClass, Option<Pairs>)> {
+    let mut segments = segments_of_nodes(scene).await?;
+    let is_one_spare = segments.len() > allowed_segments(scene.driver());
+    let excluded = if is_one_spare { segments.pop_last() } else { None };
+    let class = scene.class_with(|class| class.allowed_topologies = segments.into_iter().collect()).await?;
+    Ok((class, excluded))
+}
+
+/// Returns the segments of the nodes, each of which must have all keys of the definition.
+pub(super) async fn segments_of_nodes(scene: &Scene) -> Done<BTreeSet<Pairs>> {
     let nodes = scene.cluster().nodes().await?;
-    let mut segments = segments(scene.driver(), &nodes).map_err(|(node, segment)| {
+    segments(scene.driver(), &nodes).map_err(|(node, segment)| {
         failed(
             format!("node {} lacks labels of the topology", node.name),
             format!("{:?}", scene.driver().driver_info.topology_keys),
             format!("{segment:?}"),
         )
-    })?;
-    let is_one_spare = segments.len() > allowed_segments(scene.driver());
-    let excluded = if is_one_spare { segments.pop_last() } else { None };
-    let mut class = scene.class_copy()?;
-    class.allowed_topologies = segments.into_iter().collect();
-    scene.cluster().create_storage_class(&class).await?;
-    Ok((class, excluded))
+    })
 }
 
 /// Returns whether a topology has all labels of a segment.

@@ -3,7 +3,7 @@ use csi_harness::text::size::sized;
 use csi_proto::{Call as _, v1};
 use csi_workload::beside::Action;
 
-use crate::cluster::{Done, Feature, PodSpec};
+use crate::cluster::{Done, Feature};
 use crate::pattern;
 use crate::scene::{Content, Extent, RunningPod, Scene, Volume, failed, path_of};
 use crate::test;
@@ -39,14 +39,12 @@ test! {
         needs: [Need::Offers(Feature::Orchestrator)],
     }
     async |scene| {
-        let class = scene.class().await?;
-        let spec = scene.claim_spec(&class);
-        let volume = scene.claim(&spec, &class).await?;
+        let volume = scene.volume().await?;
         let pod = scene.run(scene.pod(&[&volume])).await?;
-        let asked_bytes = scene.existing_claim(&spec.name).await?.spec.request_bytes;
-        let grown = scene.grow(&spec.name).await;
+        let asked_bytes = scene.existing_claim(volume.claim()).await?.spec.request_bytes;
+        let grown = scene.grow(volume.claim()).await;
         // Reading the claim shows that the request was rejected, and that the cluster is reachable.
-        let asks_bytes = scene.existing_claim(&spec.name).await?.spec.request_bytes;
+        let asks_bytes = scene.existing_claim(volume.claim()).await?.spec.request_bytes;
         if grown.is_ok() || asks_bytes != asked_bytes {
             return Err(failed("a claim grows although its class does not allow it", "a rejection", format!("{} asked for", sized(asks_bytes))));
         }
@@ -66,8 +64,8 @@ test! {
     async |scene| {
         let (small, pod) = Small::in_use(scene).await?;
         pod.delete().await?;
-        let wanted_bytes = scene.grow(&small.claim).await?;
-        scene.controller_has_grown(&small.claim, wanted_bytes).await?;
+        let wanted_bytes = scene.grow(small.volume.claim()).await?;
+        scene.controller_has_grown(small.volume.claim(), wanted_bytes).await?;
         let pod = scene.run(scene.pod(&[&small.volume])).await?;
         small.is_larger(scene, &pod, wanted_bytes).await?;
         pod.delete().await
@@ -87,8 +85,8 @@ test! {
         let (small, pod) = Small::in_use(scene).await?;
         let user = pod.start_workload(&path_of(0)).await;
         let grown = async {
-            let wanted_bytes = scene.grow(&small.claim).await?;
-            scene.controller_has_grown(&small.claim, wanted_bytes).await?;
+            let wanted_bytes = scene.grow(small.volume.claim()).await?;
+            scene.controller_has_grown(small.volume.claim(), wanted_bytes).await?;
             small.is_larger(scene, &pod, wanted_bytes).await
         };
         scene.beside(EXPANSION, &[&user], grown).await?;
@@ -109,11 +107,10 @@ test! {
     }
     async |scene| {
         let (small, first) = Small::in_use(scene).await?;
-        let wanted_bytes = scene.grow(&small.claim).await?;
-        scene.controller_has_grown(&small.claim, wanted_bytes).await?;
-        let node = first.node.clone();
+        let wanted_bytes = scene.grow(small.volume.claim()).await?;
+        scene.controller_has_grown(small.volume.claim(), wanted_bytes).await?;
+        let second = scene.pod_on(&first.node, &[&small.volume]);
         first.delete().await?;
-        let second = PodSpec { node: Some(node), ..scene.pod(&[&small.volume]) };
         let second = scene.run(second).await?;
         small.is_larger(scene, &second, wanted_bytes).await?;
         second.delete().await
@@ -122,7 +119,6 @@ test! {
 
 /// A volume before it grows.
 struct Small {
-    claim: String,
     volume: Volume,
     content: Content,
     extent: Extent,
@@ -131,19 +127,17 @@ struct Small {
 impl Small {
     /// Makes a volume that a pod has written to and measured.
     async fn in_use(scene: &Scene) -> Done<(Small, RunningPod<'_>)> {
-        let class = scene.class().await?;
-        let spec = scene.claim_spec(&class);
-        let volume = scene.claim(&spec, &class).await?;
+        let volume = scene.volume().await?;
         let pod = scene.run(scene.pod(&[&volume])).await?;
         let (path, content) = (path_of(0), scene.content());
         pod.write(&path, volume.block, &content).await?;
         let extent = pod.extent(&path, volume.block).await?;
-        Ok((Small { claim: spec.name, volume, content, extent }, pod))
+        Ok((Small { volume, content, extent }, pod))
     }
 
     /// Checks that a pod sees the larger volume and its data.
     async fn is_larger(&self, scene: &Scene, pod: &RunningPod<'_>, wanted_bytes: i64) -> Done {
-        scene.has_grown(&self.claim, wanted_bytes).await?;
+        scene.has_grown(self.volume.claim(), wanted_bytes).await?;
         let (path, block) = (path_of(0), self.volume.block);
         pod.sees_growth(&path, block, self.extent, wanted_bytes).await?;
         pod.holds(&path, block, &self.content).await

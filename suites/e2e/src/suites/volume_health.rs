@@ -81,7 +81,7 @@ test! {
     async |scene| {
         let (volume, pod, _) = volume_in_use(scene).await?;
         scene.cluster().look_after_health().await?;
-        let of = HealthOf::Claim(volume.claim().unwrap_or_default().to_owned());
+        let of = HealthOf::Claim(volume.claim().to_owned());
         is_well(scene, &of, "a healthy volume is shown as unhealthy in its claim").await?;
         pod.delete().await
     }
@@ -96,7 +96,7 @@ test! {
     }
     async |scene| {
         let (volume, pod, _) = volume_in_use(scene).await?;
-        let of = HealthOf::Claim(volume.claim().unwrap_or_default().to_owned());
+        let of = HealthOf::Claim(volume.claim().to_owned());
         is_damaged_and_repaired(scene, &id(scene, &volume).await?, &of).await?;
         pod.delete().await
     }
@@ -113,7 +113,7 @@ async fn volume_in_use(scene: &Scene) -> Done<(Volume, RunningPod<'_>, HealthOf)
 
 /// Returns the volume_id of a claim.
 async fn id(scene: &Scene, volume: &Volume) -> Done<String> {
-    let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
+    let claim = scene.existing_claim(volume.claim()).await?;
     Ok(scene.volume_behind(&claim).await?.handle)
 }
 

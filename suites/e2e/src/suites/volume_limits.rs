@@ -3,7 +3,8 @@ use std::time::Duration;
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
 
-use crate::cluster::{PodPhase, VolumeBindingMode};
+use super::allocatable_count::class;
+use crate::cluster::PodPhase;
 use crate::pattern::{self, VolumeType};
 use crate::scene::{Seen, Volume, all, failed};
 use crate::test;
@@ -40,20 +41,13 @@ test! {
         let Some(limit) = node.volume_limit else {
             return Err(failed("a node does not report how many volumes it takes", "max_volumes_per_node", "none"));
         };
-        let mut class = scene.class_copy()?;
-        if !scene.driver().driver_info.topology_keys.is_empty() {
-            // Immediate binding could make volumes that this node cannot reach.
-            class.volume_binding_mode = VolumeBindingMode::WaitForFirstConsumer;
-        }
-        scene.cluster().create_storage_class(&class).await?;
+        let class = class(scene).await?;
         let volumes: Vec<Volume> = all((0..limit).map(|_| scene.volume_of(&class))).await?;
-        let mut spec = scene.pod(&volumes.iter().collect::<Vec<_>>());
-        spec.node = Some(node.name.clone());
+        let spec = scene.pod_on(&node.name, &volumes.iter().collect::<Vec<_>>());
         let full = scene.run_within(spec, scene.timeouts().pod_start * 10).await?;
 
         let more = scene.volume_of(&class).await?;
-        let mut spec = scene.pod(&[&more]);
-        spec.node = Some(node.name.clone());
+        let spec = scene.pod_on(&node.name, &[&more]);
         scene.cluster().create_pod(&spec).await?;
         scene.until("a pod with one more volume is not scheduled", scene.timeouts().pod_start, || async {
             let pod = scene.existing_pod(&spec.name).await?;

@@ -23,9 +23,7 @@ test! {
         exists: |pattern, definition| pattern.is_block() && !definition.can(Capability::Block),
     }
     async |scene| {
-        let mut class = scene.class_copy()?;
-        class.volume_binding_mode = VolumeBindingMode::Immediate;
-        scene.cluster().create_storage_class(&class).await?;
+        let class = scene.class_with(|class| class.volume_binding_mode = VolumeBindingMode::Immediate).await?;
         let spec = scene.claim_spec(&class);
         scene.cluster().create_pvc(&spec).await?;
         scene.until("making a block volume is rejected", scene.timeouts().claim_provision, || async {

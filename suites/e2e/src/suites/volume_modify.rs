@@ -3,9 +3,9 @@ use std::time::Duration;
 use csi_proto::{Call as _, v1};
 use csi_workload::beside::Action;
 
-use crate::cluster::{AttributesClass, Done, Feature, PvcSpec, ReclaimPolicy, StorageClass};
+use crate::cluster::{AttributesClass, Done, Feature, PvcSpec, ReclaimPolicy};
 use crate::pattern;
-use crate::scene::{Content, RunningPod, Scene, Seen, path_of};
+use crate::scene::{Content, RunningPod, Scene, Seen, Volume, path_of};
 use crate::test;
 use crate::test::{Need, Suite};
 
@@ -27,7 +27,7 @@ test! {
     async |scene| {
         let attributes = scene.attributes_class().await?;
         let used = Used::new(scene, Some(&attributes)).await?;
-        scene.has_attributes(&used.claim, &attributes).await?;
+        scene.has_attributes(used.volume.claim(), &attributes).await?;
         used.ends().await
     }
 }
@@ -40,7 +40,7 @@ test! {
     async |scene| {
         let attributes = scene.attributes_class().await?;
         let used = Used::new(scene, None).await?;
-        used.modified(scene.modify(&used.claim, &attributes)).await?;
+        used.modified(scene.modify(used.volume.claim(), &attributes)).await?;
         used.ends().await
     }
 }
@@ -54,7 +54,7 @@ test! {
     async |scene| {
         let (first, second) = (scene.attributes_class().await?, scene.attributes_class().await?);
         let used = Used::new(scene, Some(&first)).await?;
-        used.modified(scene.modify(&used.claim, &second)).await?;
+        used.modified(scene.modify(used.volume.claim(), &second)).await?;
         used.ends().await
     }
 }
@@ -71,9 +71,9 @@ test! {
         let attributes = scene.attributes_class().await?;
         let used = Used::new(scene, None).await?;
         let rejected_then_modified = async {
-            scene.cluster().set_attributes_class(&used.claim, &invalid.name).await?;
-            scene.modification_fails(&used.claim, &invalid).await?;
-            scene.modify(&used.claim, &attributes).await
+            scene.cluster().set_attributes_class(used.volume.claim(), &invalid.name).await?;
+            scene.modification_fails(used.volume.claim(), &invalid).await?;
+            scene.modify(used.volume.claim(), &attributes).await
         };
         used.modified(rejected_then_modified).await?;
         used.ends().await
@@ -105,8 +105,7 @@ test! {
         })
         .await?;
         // A retained volume would refer to the class forever.
-        let class = StorageClass { reclaim_policy: ReclaimPolicy::Delete, ..scene.class_copy()? };
-        scene.cluster().create_storage_class(&class).await?;
+        let class = scene.class_with(|class| class.reclaim_policy = ReclaimPolicy::Delete).await?;
         let spec = PvcSpec { attributes_class: Some(name.clone()), ..scene.claim_spec(&class) };
         let volume = scene.claim(&spec, &class).await?;
         let pod = scene.run(scene.pod(&[&volume])).await?;
@@ -134,21 +133,18 @@ const MODIFICATION: Action =
 /// A volume in use with data.
 struct Used<'a> {
     scene: &'a Scene,
-    claim: String,
-    block: bool,
+    volume: Volume,
     pod: RunningPod<'a>,
     content: Content,
 }
 
 impl Used<'_> {
     async fn new<'a>(scene: &'a Scene, attributes: Option<&AttributesClass>) -> Done<Used<'a>> {
-        let class = scene.class().await?;
         let attributes_class = attributes.map(|attributes| attributes.name.clone());
-        let spec = PvcSpec { attributes_class, ..scene.claim_spec(&class) };
-        let volume = scene.claim(&spec, &class).await?;
+        let volume = scene.claim_with(|spec| spec.attributes_class = attributes_class).await?;
         let (pod, content) = (scene.run(scene.pod(&[&volume])).await?, scene.content());
         pod.write(&path_of(0), volume.block, &content).await?;
-        Ok(Used { scene, claim: spec.name, block: volume.block, pod, content })
+        Ok(Used { scene, volume, pod, content })
     }
 
     /// Changes the attributes while a workload writes to the volume.
@@ -161,7 +157,7 @@ impl Used<'_> {
 
     /// Checks that the data are still there, and deletes the pod.
     async fn ends(self) -> Done {
-        self.pod.holds(&path_of(0), self.block, &self.content).await?;
+        self.pod.holds(&path_of(0), self.volume.block, &self.content).await?;
         self.pod.delete().await
     }
 }
