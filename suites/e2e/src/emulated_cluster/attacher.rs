@@ -10,8 +10,8 @@ use super::access_mode;
 use super::failure::{Caller, Failure};
 use super::queue::{Work, work};
 use super::shared::{Shared, capability};
-use super::store::{Objects, VolumeOnNode};
-use crate::cluster::SecretUse;
+use super::store::{Attachment, Objects, VolumeOnNode};
+use crate::cluster::{Pairs, PersistentVolume, SecretUse};
 
 pub(super) async fn run(shared: Arc<Shared>) {
     work(shared, wanted, |shared, place| async move {
@@ -38,52 +38,40 @@ async fn attach(shared: &Shared, place: &VolumeOnNode) -> Work {
     };
     if !shared.has(Capability::PublishUnpublishVolume) {
         // In the trivial mode a volume counts as attached without a call.
-        shared.store.change(|objects| {
-            if let Some(attachment) = objects.attachments.get_mut(place) {
-                attachment.attached = Some(Default::default());
-            }
-        });
+        change(shared, place, |attachment| attachment.attached = Some(Pairs::new()));
         return Work::Done;
     }
-    let mode = access_mode::of_all(&volume.access_modes, shared.has(Capability::SingleNodeMultiWriter));
-    let outcome = match mode {
-        Ok(mode) => {
-            let request = v1::ControllerPublishVolumeRequest {
-                volume_id: volume.handle.clone(),
-                node_id: shared.nodes[*node].id.clone(),
-                volume_capability: Some(capability(&volume, mode, None)),
-                volume_context: volume.attributes.clone(),
-                ..Default::default()
-            };
-            match shared.with_secret(&shared.cx, volume.secrets.get(&SecretUse::ControllerPublish)) {
-                Ok(cx) => shared.heard(&cx.controller_publish(request).once().await),
-                Err(failure) => Err(failure),
-            }
+    let failure = match publish(shared, &volume, *node).await {
+        Ok(context) => {
+            change(shared, place, |attachment| attachment.attached = Some(context));
+            return Work::Done;
         }
-        Err(problem) => Err(Failure::of_answer("ControllerPublishVolume", problem)),
+        Err(failure) => failure,
     };
-    match outcome {
-        Ok(response) => {
-            shared.store.change(|objects| {
-                if let Some(attachment) = objects.attachments.get_mut(place) {
-                    attachment.attached = Some(response.publish_context);
-                }
-            });
-            Work::Done
-        }
-        Err(failure) => {
-            let pods = shared.store.look(|objects| users(objects, name, |other| other == *node));
-            for pod in pods {
-                shared.store.event(&pod, "FailedAttachVolume", failure.to_string());
-            }
-            shared.store.change(|objects| {
-                if let Some(attachment) = objects.attachments.get_mut(place) {
-                    attachment.failed = Some(failure.clone());
-                }
-            });
-            note(shared, place, &failure)
-        }
+    for pod in shared.store.look(|objects| users(objects, name, |other| other == *node)) {
+        shared.store.event(&pod, "FailedAttachVolume", failure.to_string());
     }
+    change(shared, place, |attachment| attachment.failed = Some(failure.clone()));
+    note(shared, place, &failure)
+}
+
+/// Calls ControllerPublishVolume once, and returns the publish_context.
+async fn publish(shared: &Shared, volume: &PersistentVolume, node: usize) -> Result<Pairs, Failure> {
+    let mode = access_mode::of_all(&volume.access_modes, shared.has(Capability::SingleNodeMultiWriter))
+        .map_err(|problem| Failure::of_answer("ControllerPublishVolume", problem))?;
+    let request = v1::ControllerPublishVolumeRequest {
+        volume_id: volume.handle.clone(),
+        node_id: shared.nodes[node].id.clone(),
+        volume_capability: Some(capability(volume, mode, None)),
+        volume_context: volume.attributes.clone(),
+        ..Default::default()
+    };
+    let cx = shared.with_secret(&shared.cx, volume.secrets.get(&SecretUse::ControllerPublish))?;
+    Ok(shared.heard(&cx.controller_publish(request).once().await)?.publish_context)
+}
+
+fn change(shared: &Shared, place: &VolumeOnNode, change: impl FnOnce(&mut Attachment)) {
+    shared.store.change(|objects| objects.attachments.get_mut(place).map(change));
 }
 
 /// Returns the pods on some nodes that use the volume or wait for it.
@@ -127,11 +115,11 @@ async fn detach(shared: &Shared, place: &VolumeOnNode) -> Work {
     });
     let Some((id, secret)) = found else { return Work::Done };
     if shared.has(Capability::PublishUnpublishVolume) {
-        let detached = match shared.with_secret(&shared.cx, secret.as_ref()) {
-            Ok(cx) => shared.heard(&cx.controller_unpublish(&id, &shared.nodes[*node].id).once().await),
-            Err(failure) => Err(failure),
+        let detached = async {
+            let cx = shared.with_secret(&shared.cx, secret.as_ref())?;
+            shared.heard(&cx.controller_unpublish(&id, &shared.nodes[*node].id).once().await)
         };
-        if let Err(failure) = detached {
+        if let Err(failure) = detached.await {
             shared.store.event(name, "FailedDetachVolume", failure.to_string());
             let at = &shared.nodes[*node].node.name;
             let why =

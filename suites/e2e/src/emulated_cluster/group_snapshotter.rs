@@ -201,11 +201,11 @@ async fn delete(shared: &Shared, name: &str) -> Work {
             snapshots: members.iter().map(snapshot).collect(),
             ..Default::default()
         };
-        let deleted = match with_secret(shared, name, SecretUse::GroupSnapshotter) {
-            Ok(cx) => shared.heard(&cx.delete_group_snapshot(&group).once().await),
-            Err(failure) => Err(failure),
+        let deleted = async {
+            let cx = with_secret(shared, name, SecretUse::GroupSnapshotter)?;
+            shared.heard(&cx.delete_group_snapshot(&group).once().await)
         };
-        if let Err(failure) = deleted {
+        if let Err(failure) = deleted.await {
             return failed(shared, name, "GroupSnapshotDeleteError", &failure);
         }
     }

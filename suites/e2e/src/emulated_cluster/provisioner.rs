@@ -84,19 +84,11 @@ async fn provision(shared: &Shared, name: &str) -> Work {
             if !for_good {
                 return Work::Again;
             }
-            shared.store.change(|objects| {
-                if let Some(object) = objects.claims.get_mut(name) {
-                    object.claim.given_up = Some(text);
-                }
-            });
+            shared.store.change_claim(name, |object| object.claim.given_up = Some(text));
             return Work::Done;
         }
     };
-    shared.store.change(|objects| {
-        if let Some(object) = objects.claims.get_mut(name) {
-            object.in_flight = Some(request.clone());
-        }
-    });
+    shared.store.change_claim(name, |object| object.in_flight = Some(request.clone()));
     match create(shared, &request, secrets.get(&SecretUse::Provisioner)).await {
         Ok(volume) => {
             let volume = PersistentVolume { secrets, ..made_from(shared, &request, &spec, &class, volume) };

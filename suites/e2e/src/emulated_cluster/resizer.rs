@@ -12,7 +12,7 @@ use super::failure::{Caller, Failure};
 use super::queue::{Work, work};
 use super::shared::{Shared, capability};
 use super::store::{Objects, PvcObject};
-use crate::cluster::{Pvc, PvcPhase, SecretReference, SecretUse};
+use crate::cluster::{PersistentVolume, Pvc, PvcPhase, SecretReference, SecretUse};
 
 /// The condition of a claim whose volume grows, until pods can use all of it.
 pub(super) const RESIZING: &str = "Resizing";
@@ -47,32 +47,8 @@ async fn expand(shared: &Shared, name: &str) -> Work {
         Some((request, objects.volume_of_claim(name)?.clone()))
     });
     let Some((required_bytes, volume)) = found else { return Work::Done };
-    shared.store.change(|objects| {
-        if let Some(object) = objects.claims.get_mut(name) {
-            object.claim.set_condition(RESIZING);
-        }
-    });
-    let expanded = match shared.has(Capability::ExpandVolume) {
-        // The trivial resizer leaves the expansion to the node.
-        false => Ok((required_bytes, true)),
-        true => {
-            match access_mode::of_all(&volume.access_modes, shared.has(Capability::SingleNodeMultiWriter)) {
-                Err(problem) => Err(Failure::of_answer("ControllerExpandVolume", problem)),
-                Ok(mode) => {
-                    let request = v1::ControllerExpandVolumeRequest {
-                        volume_id: volume.handle.clone(),
-                        capacity_range: Some(v1::CapacityRange { required_bytes, limit_bytes: 0 }),
-                        volume_capability: Some(capability(&volume, mode, None)),
-                        ..Default::default()
-                    };
-                    let secret = volume.secrets.get(&SecretUse::ControllerExpand);
-                    let reply = call(shared, secret, request).await;
-                    reply.map(|reply| (reply.capacity_bytes, reply.node_expansion_required))
-                }
-            }
-        }
-    };
-    let failure = match expanded {
+    shared.store.change_claim(name, |object| object.claim.set_condition(RESIZING));
+    let failure = match controller_expand(shared, &volume, required_bytes).await {
         Ok((capacity_bytes, on_node)) => {
             shared.store.change(|objects| {
                 if let Some(object) = objects.volumes.get_mut(&volume.name) {
@@ -103,6 +79,28 @@ async fn expand(shared: &Shared, name: &str) -> Work {
         }
         object.give_up(why)
     })
+}
+
+/// Calls ControllerExpandVolume once. Returns the new capacity, and whether the node has to expand the volume, too.
+async fn controller_expand(
+    shared: &Shared,
+    volume: &PersistentVolume,
+    required_bytes: i64,
+) -> Result<(i64, bool), Failure> {
+    if !shared.has(Capability::ExpandVolume) {
+        // The trivial resizer leaves the expansion to the node.
+        return Ok((required_bytes, true));
+    }
+    let mode = access_mode::of_all(&volume.access_modes, shared.has(Capability::SingleNodeMultiWriter))
+        .map_err(|problem| Failure::of_answer("ControllerExpandVolume", problem))?;
+    let request = v1::ControllerExpandVolumeRequest {
+        volume_id: volume.handle.clone(),
+        capacity_range: Some(v1::CapacityRange { required_bytes, limit_bytes: 0 }),
+        volume_capability: Some(capability(volume, mode, None)),
+        ..Default::default()
+    };
+    let reply = call(shared, volume.secrets.get(&SecretUse::ControllerExpand), request).await?;
+    Ok((reply.capacity_bytes, reply.node_expansion_required))
 }
 
 /// Modifies volumes.

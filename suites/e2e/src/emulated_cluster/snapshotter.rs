@@ -70,11 +70,11 @@ async fn sync(shared: &Shared, name: &str) -> Work {
         Next::Create { claim, class, uid } => create(shared, name, &claim, &class, &uid).await,
         Next::LookUp(id) => look_up(shared, name, &id).await,
         Next::Delete(id) => {
-            let deleted = match with_secret(shared, name, SecretUse::Snapshotter) {
-                Ok(cx) => shared.heard(&cx.delete_snapshot(&id).once().await),
-                Err(failure) => Err(failure),
+            let deleted = async {
+                let cx = with_secret(shared, name, SecretUse::Snapshotter)?;
+                shared.heard(&cx.delete_snapshot(&id).once().await)
             };
-            match deleted {
+            match deleted.await {
                 Ok(_) => remove(shared, name),
                 Err(failure) => failed(shared, name, "SnapshotDeleteError", &failure),
             }
@@ -196,11 +196,8 @@ pub(super) async fn ask_who(shared: &Shared, cx: &Cx) -> Result<(), Failure> {
 }
 
 async fn look_up(shared: &Shared, name: &str, id: &str) -> Work {
-    let found = match with_secret(shared, name, SecretUse::SnapshotterList) {
-        Ok(cx) => listed(shared, &cx, id).await,
-        Err(failure) => Err(failure),
-    };
-    let found = match found {
+    let found = async { listed(shared, &with_secret(shared, name, SecretUse::SnapshotterList)?, id).await };
+    let found = match found.await {
         Ok(found) => found,
         Err(failure) => return failed(shared, name, "SnapshotContentCheckandUpdateFailed", &failure),
     };

@@ -137,6 +137,11 @@ impl Store {
         changed
     }
 
+    /// Changes a claim, if it still exists.
+    pub(super) fn change_claim(&self, name: &str, change: impl FnOnce(&mut PvcObject)) {
+        self.change(|objects| objects.claims.get_mut(name).map(change));
+    }
+
     /// Returns a receiver of changes from now on.
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.version.subscribe()

@@ -73,11 +73,7 @@ impl Kubelet {
             };
             if let Some(why) = why {
                 refused.insert(mount.volume_name().to_owned());
-                self.shared.store.change(|objects| {
-                    if let Some(object) = objects.claims.get_mut(&claim) {
-                        object.claim.given_up = Some(why);
-                    }
-                });
+                self.shared.store.change_claim(&claim, |object| object.claim.given_up = Some(why));
                 continue;
             }
             tokio::time::sleep(KUBELET.pause(tries)).await;
@@ -107,13 +103,11 @@ impl Kubelet {
             let cx = self.shared.with_secret(&self.cx, volume.secrets.get(&SecretUse::NodeExpand))?;
             self.shared.heard(&cx.call(request).once().await)?;
         }
-        self.shared.store.change(|objects| {
-            if let Some(object) = objects.claims.get_mut(&claim) {
-                object.claim.capacity_bytes = volume.capacity_bytes;
-                object.claim.drop_condition(RESIZING);
-                object.claim.drop_condition(NODE_PENDING);
-                object.claim.given_up = None;
-            }
+        self.shared.store.change_claim(&claim, |object| {
+            object.claim.capacity_bytes = volume.capacity_bytes;
+            object.claim.drop_condition(RESIZING);
+            object.claim.drop_condition(NODE_PENDING);
+            object.claim.given_up = None;
         });
         Ok(())
     }
