@@ -58,7 +58,7 @@ use crate::cluster::{
     StorageClass,
 };
 use crate::volume_slots::SlotPermit;
-use api::{Server, bytes, pairs, text};
+use api::{Server, bytes, pairs, text, text_at};
 use close::Removal;
 pub use close::reason;
 pub use clusters::KubeClusters;
@@ -113,6 +113,14 @@ const IMPORT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Limits the time in which a pod reads what a workload has written.
 const READ_LIMIT: Duration = Duration::from_secs(60);
+
+/// The places at which a snapshot or a group snapshot names its content: the one that it is bound to, or that it imports.
+const CONTENT_NAMES: [(&str, ApiKind); 4] = [
+    ("/status/boundVolumeSnapshotContentName", ApiKind::SnapshotContent),
+    ("/spec/source/volumeSnapshotContentName", ApiKind::SnapshotContent),
+    ("/status/boundVolumeGroupSnapshotContentName", ApiKind::GroupSnapshotContent),
+    ("/spec/source/volumeGroupSnapshotContentName", ApiKind::GroupSnapshotContent),
+];
 
 /// The kind and name of an object.
 type Object = (ApiKind, String);
@@ -222,9 +230,10 @@ impl KubeCluster {
         self.server().get(kind, self.namespace(), name).await
     }
 
-    /// Reads the content that an object names, if it names one that exists.
-    async fn look_at_content(&self, kind: ApiKind, name: Option<String>) -> Done<Option<Value>> {
-        let Some(name) = name else { return Ok(None) };
+    /// Reads the content that a snapshot or a group snapshot names, if it names one that exists.
+    async fn look_at_content(&self, object: &Value) -> Done<Option<Value>> {
+        let named = CONTENT_NAMES.iter().find_map(|(at, kind)| Some((*kind, text_at(object, at)?)));
+        let Some((kind, name)) = named else { return Ok(None) };
         let content = self.look(kind, &name).await?;
         if let Some(content) = &content {
             self.sidecar_nudges.of(self.server(), kind, content).await;
@@ -561,8 +570,7 @@ impl Cluster for KubeCluster {
     async fn snapshot(&self, name: &str) -> Done<Option<Snapshot>> {
         match self.look(ApiKind::Snapshot, name).await? {
             Some(object) => {
-                let content = snapshots::content_of(&object);
-                let content = self.look_at_content(ApiKind::SnapshotContent, content).await?;
+                let content = self.look_at_content(&object).await?;
                 Ok(Some(snapshots::read(&self.names, &object, content.as_ref())))
             }
             None => {
@@ -577,8 +585,7 @@ impl Cluster for KubeCluster {
 
     async fn delete_snapshot(&self, name: &str) -> Done {
         let Some(object) = self.look(ApiKind::Snapshot, name).await? else { return Ok(()) };
-        let content = snapshots::content_of(&object);
-        let content = self.look_at_content(ApiKind::SnapshotContent, content).await?;
+        let content = self.look_at_content(&object).await?;
         let retained = retained(content.as_ref()).map(|content| (ApiKind::SnapshotContent, content));
         if let Some(handle) = content.as_ref().and_then(snapshots::handle).filter(|_| retained.is_some()) {
             let spec = snapshots::read(&self.names, &object, content.as_ref()).spec;
@@ -621,8 +628,7 @@ impl Cluster for KubeCluster {
         self.watches.begin(ApiKind::Snapshot);
         match self.look(ApiKind::GroupSnapshot, name).await? {
             Some(object) => {
-                let content = group_snapshots::content_of(&object);
-                let content = self.look_at_content(ApiKind::GroupSnapshotContent, content).await?;
+                let content = self.look_at_content(&object).await?;
                 let members = self.member_objects(name).await?;
                 Ok(Some(group_snapshots::read(&self.names, &object, content.as_ref(), &members)))
             }
@@ -638,14 +644,12 @@ impl Cluster for KubeCluster {
 
     async fn delete_group_snapshot(&self, name: &str) -> Done {
         let Some(object) = self.look(ApiKind::GroupSnapshot, name).await? else { return Ok(()) };
-        let content = group_snapshots::content_of(&object);
-        let content = self.look_at_content(ApiKind::GroupSnapshotContent, content).await?;
+        let content = self.look_at_content(&object).await?;
         let own = retained(content.as_ref()).map(|content| (ApiKind::GroupSnapshotContent, content));
         let mut going: Vec<Object> = own.into_iter().collect();
         // The members are deleted with their group; their contents would be retained as the group's is.
         for member in self.member_objects(name).await? {
-            let content = snapshots::content_of(&member);
-            let content = self.look_at_content(ApiKind::SnapshotContent, content).await?;
+            let content = self.look_at_content(&member).await?;
             going.extend(retained(content.as_ref()).map(|content| (ApiKind::SnapshotContent, content)));
         }
         self.delete_with(ApiKind::GroupSnapshot, name, going).await

@@ -57,18 +57,15 @@ impl Removal<'_> {
     pub(crate) async fn run(&self) -> Done<Vec<String>> {
         let mut left = Vec::new();
         let mut refused = None;
+        let mut ended = |step: Done<Vec<String>>| match step {
+            Ok(rest) => left.extend(rest),
+            Err(why) => refused = refused.take().or(Some(why)),
+        };
         for kind in [ApiKind::Pod, ApiKind::GroupSnapshot, ApiKind::Snapshot, ApiKind::Claim] {
-            match self.remove(kind).await {
-                Ok(rest) => left.extend(rest),
-                Err(why) => refused = refused.or(Some(why)),
-            }
+            ended(self.remove(kind).await);
         }
-        for ended in [self.remove_namespace().await, self.remove_outside().await] {
-            match ended {
-                Ok(rest) => left.extend(rest),
-                Err(why) => refused = refused.or(Some(why)),
-            }
-        }
+        ended(self.remove_namespace().await);
+        ended(self.remove_outside().await);
         refused.map_or(Ok(left), Err)
     }
 
@@ -77,12 +74,10 @@ impl Removal<'_> {
         if !self.server.has(kind) {
             return Ok(Vec::new());
         }
-        let content = content_of(kind).filter(|content| self.server.has(*content));
-        let contents = match content {
-            Some(content) => self.owned(content).await?,
-            None => Vec::new(),
-        };
+        let content = kind.content().filter(|content| self.server.has(*content));
+        let mut contents = Vec::new();
         if let Some(content) = content {
+            contents = self.owned(content).await?;
             for object in &contents {
                 self.let_go(content, object).await?;
             }
@@ -116,8 +111,9 @@ impl Removal<'_> {
         Ok(())
     }
 
+    /// Returns whether the test of the namespace created an object itself.
     fn is_by_hand(&self, object: &Value) -> bool {
-        is_named_after(object, self.namespace)
+        name(object).strip_prefix(self.namespace).is_some_and(|rest| rest.starts_with('-'))
     }
 
     /// Returns the objects outside of namespaces that belong to this one.
@@ -133,10 +129,7 @@ impl Removal<'_> {
         self.watches.begin(kind);
         content.into_iter().for_each(|content| self.watches.begin(content));
         let began = Instant::now();
-        let until = self.until.min(began + STEP_LIMIT);
-        let mut progress = Progress { say: self.say, namespace: self.namespace, last: began };
-        loop {
-            let changed = self.watches.changed();
+        let rest = || async {
             let objects = self.server.list(kind, Some(self.namespace), "").await?;
             if kind == ApiKind::Claim && began.elapsed() >= HELD_FOR {
                 self.free_sources(&objects).await?;
@@ -149,10 +142,28 @@ impl Removal<'_> {
                 }
                 there.extend(described(content, &contents));
             }
+            Ok(there)
+        };
+        self.until_none(rest).await
+    }
+
+    /// Reads again and again until nothing is left or the time is over, and tells the user what it waits for.
+    async fn until_none<F>(&self, rest: impl Fn() -> F) -> Done<Vec<String>>
+    where
+        F: Future<Output = Done<Vec<String>>>,
+    {
+        let mut reported = Instant::now();
+        let until = self.until.min(reported + STEP_LIMIT);
+        loop {
+            let changed = self.watches.changed();
+            let there = rest().await?;
             if there.is_empty() || Instant::now() >= until {
                 return Ok(there);
             }
-            progress.waits_for(&there);
+            if reported.elapsed() >= REPORTED_AFTER {
+                reported = Instant::now();
+                (self.say)(&format!("removing {}: waiting for {}", self.namespace, sentence(&there)));
+            }
             let _ = tokio::time::timeout_at(until, changed).await;
         }
     }
@@ -191,20 +202,12 @@ impl Removal<'_> {
 
     async fn remove_namespace(&self) -> Done<Vec<String>> {
         self.server.delete(ApiKind::Namespace, None, self.namespace, None).await?;
-        let began = Instant::now();
-        let until = self.until.min(began + STEP_LIMIT);
-        let mut progress = Progress { say: self.say, namespace: self.namespace, last: began };
-        loop {
-            let changed = self.watches.changed();
+        // Namespaces are not watched, so only reading shows that one is gone.
+        let rest = || async {
             let there = self.server.get(ApiKind::Namespace, None, self.namespace).await?;
-            let left = described(ApiKind::Namespace, there.as_slice());
-            if there.is_none() || Instant::now() >= until {
-                return Ok(left);
-            }
-            progress.waits_for(&left);
-            // Namespaces are not watched, so only reading shows that one is gone.
-            let _ = tokio::time::timeout_at(until, changed).await;
-        }
+            Ok(described(ApiKind::Namespace, there.as_slice()))
+        };
+        self.until_none(rest).await
     }
 
     /// Deletes the objects outside of namespaces that belong to this one.
@@ -219,41 +222,10 @@ impl Removal<'_> {
     }
 }
 
-/// Reports periodically what the removal waits for.
-struct Progress<'a> {
-    say: Say<'a>,
-    namespace: &'a str,
-    last: Instant,
-}
-
-impl Progress<'_> {
-    fn waits_for(&mut self, there: &[String]) {
-        if self.last.elapsed() >= REPORTED_AFTER {
-            self.last = Instant::now();
-            (self.say)(&format!("removing {}: waiting for {}", self.namespace, sentence(there)));
-        }
-    }
-}
-
 /// Returns whether a deleted claim has to stay for a snapshot that is being taken of it.
 fn is_held_as_source(claim: &Value) -> bool {
     let is_deleted = !text(claim, "/metadata/deletionTimestamp").is_empty();
     is_deleted && super::api::strings(claim, "/metadata/finalizers").iter().any(|one| one == SOURCE)
-}
-
-/// Returns the kind outside of namespaces that represents the driver's side of an object.
-fn content_of(kind: ApiKind) -> Option<ApiKind> {
-    match kind {
-        ApiKind::Claim => Some(ApiKind::Volume),
-        ApiKind::Snapshot => Some(ApiKind::SnapshotContent),
-        ApiKind::GroupSnapshot => Some(ApiKind::GroupSnapshotContent),
-        _ => None,
-    }
-}
-
-/// Returns whether an object was created by the test of a namespace.
-fn is_named_after(object: &Value, namespace: &str) -> bool {
-    name(object).strip_prefix(namespace).is_some_and(|rest| rest.starts_with('-'))
 }
 
 fn name(object: &Value) -> &str {

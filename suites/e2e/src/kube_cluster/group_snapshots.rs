@@ -59,12 +59,6 @@ pub(crate) fn member(names: &Names, group: &Value, name: &str, content: &str) ->
     })
 }
 
-/// Returns the name of a group snapshot's content.
-pub(crate) fn content_of(object: &Value) -> Option<String> {
-    let bound = text_at(object, "/status/boundVolumeGroupSnapshotContentName");
-    bound.or_else(|| text_at(object, "/spec/source/volumeGroupSnapshotContentName"))
-}
-
 /// Returns whether a VolumeSnapshot is a member of a group: a snapshot taken with the group names it, and an imported
 /// one is owned by it.
 pub(crate) fn is_member(snapshot: &Value, group: &str) -> bool {

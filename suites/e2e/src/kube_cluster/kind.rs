@@ -106,6 +106,16 @@ impl ApiKind {
             || matches!(self, ApiKind::AttributesClass | ApiKind::MetadataService)
     }
 
+    /// Returns the kind outside of namespaces that represents the driver's side of an object.
+    pub(crate) fn content(self) -> Option<ApiKind> {
+        match self {
+            ApiKind::Claim => Some(ApiKind::Volume),
+            ApiKind::Snapshot => Some(ApiKind::SnapshotContent),
+            ApiKind::GroupSnapshot => Some(ApiKind::GroupSnapshotContent),
+            _ => None,
+        }
+    }
+
     /// Returns the place at which an object outside of namespaces names the one that it belongs to.
     pub(crate) fn owner_at(self) -> Option<&'static str> {
         match self {

@@ -52,12 +52,6 @@ pub(crate) fn content_without_class(
     })
 }
 
-/// The name of the content that a snapshot is bound to.
-pub(crate) fn content_of(object: &Value) -> Option<String> {
-    let bound = text_at(object, "/status/boundVolumeSnapshotContentName");
-    bound.or_else(|| text_at(object, "/spec/source/volumeSnapshotContentName"))
-}
-
 /// Returns the driver's handle of a content's snapshot.
 pub(crate) fn handle(content: &Value) -> Option<String> {
     text_at(content, "/status/snapshotHandle").or_else(|| text_at(content, "/spec/source/snapshotHandle"))
