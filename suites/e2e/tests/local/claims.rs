@@ -4,12 +4,12 @@ use csi_harness::prelude::{CheckResult, Cx};
 use csi_harness::results::outcome::Halt;
 use csi_mock_driver::Config;
 use csi_proto::v1;
-use csi_suite_e2e::cluster::{AccessMode, Cluster as _, PvcPhase, PvcSpec, VolumeMode, VolumePhase};
+use csi_suite_e2e::cluster::{Cluster as _, PvcPhase, PvcSpec, VolumePhase};
 use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 use tokio::sync::watch;
 
-use crate::pods::pod_spec;
-use crate::stage::{Test, claim, class, on_mock, on_mock_interrupted, on_mock_paused, started};
+use crate::pods::{claim_spec, pod_spec};
+use crate::stage::{Test, claim, class, on_mock, on_mock_interrupted, on_mock_paused, start};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_claim_gets_a_volume_that_goes_with_it", a_claim_gets_a_volume_that_goes_with_it),
@@ -20,13 +20,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 fn spec(class: &str) -> PvcSpec {
-    PvcSpec {
-        name: "claim".to_owned(),
-        class: class.to_owned(),
-        access_modes: vec![AccessMode::ReadWriteOnce],
-        request_bytes: 1 << 20,
-        ..PvcSpec::default()
-    }
+    PvcSpec { request_bytes: 1 << 20, ..claim_spec(class) }
 }
 
 fn a_claim_gets_a_volume_that_goes_with_it() {
@@ -60,8 +54,7 @@ fn names_of_volumes_are_unlike_their_handles() {
         let volume = local.volume(bound.volume.as_deref().unwrap()).await?.unwrap();
         let uuid = volume.name.strip_prefix("pvc-").unwrap();
         assert_eq!(uuid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12], "{uuid}");
-        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
-        started(&local, "pod").await?;
+        start(&local, &pod_spec("pod")).await?;
         local.close().await
     }
     let played = on_mock(Config::default(), body);

@@ -7,16 +7,13 @@ use std::time::Duration;
 use csi_harness::prelude::{CheckResult, Cx, Stop};
 use csi_mock_driver::{Config, Defect};
 use csi_proto::hidden::STRIPPED;
-use csi_suite_e2e::cluster::{
-    AttributesClass, Cluster as _, Pairs, PodPhase, PvcSpec, ReclaimPolicy, SeLinuxChangePolicy,
-    SnapshotClass, StorageClass, VolumeMode, VolumeSource,
-};
+use csi_suite_e2e::cluster::{Cluster as _, Pairs, PodPhase, PvcSpec, SeLinuxChangePolicy, StorageClass};
 use csi_suite_e2e::emulated_cluster::{EmulatedCluster, machine_has_selinux};
 
-use crate::pods::{claim_spec, pod_spec};
+use crate::pods::{claim_source, claim_spec, pod_spec};
 use crate::stage::{
-    Played, Test, claim, delete_pod, grown, on_hostpath, on_mock, on_mock_installed_with, started,
-    take_groups, take_snapshots,
+    Played, Test, attributes_class, claim, claimed, class_with, delete_pod, grown, on_hostpath, on_mock,
+    on_mock_installed_with, snapshot_class, start, take_groups, take_snapshots,
 };
 
 pub(crate) const TESTS: &[Test] = &[
@@ -49,35 +46,20 @@ fn naming(secrets: &[&str], namespace: &str, name: &str) -> Pairs {
     keys.map(|(key, value)| (key, value.to_owned())).collect()
 }
 
-/// Creates a class of the driver with these parameters.
-async fn class(local: &EmulatedCluster, cx: &Cx, parameters: Pairs) -> CheckResult<StorageClass> {
-    let provisioner = cx.target().info().name.clone();
-    let class = StorageClass {
-        name: "class".to_owned(),
-        provisioner,
-        parameters,
-        allow_volume_expansion: true,
-        ..StorageClass::default()
-    };
-    local.create_storage_class(&class).await?;
-    Ok(class)
-}
-
 fn each_call_has_the_secret_that_its_class_names() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx, naming(&["secret"], "${pvc.namespace}", "${pvc.name}-creds")).await?;
-        let driver = cx.target().info().name.clone();
-        let parameters = [("tier".to_owned(), "gold".to_owned())].into();
-        let gold = AttributesClass { name: "gold".to_owned(), driver: driver.clone(), parameters };
-        local.create_attributes_class(&gold).await?;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
-        started(&local, "pod").await?;
+        let secret = naming(&["secret"], "${pvc.namespace}", "${pvc.name}-creds");
+        let class = class_with(&local, &cx, secret).await;
+        attributes_class(&local, &cx, "gold").await?;
+        claim(&local, claim_spec(&class.name)).await;
+        start(&local, &pod_spec("pod")).await?;
         local.set_attributes_class("claim", "gold").await?;
         local.resize_pvc("claim", 128 << 20).await?;
         grown(&local, 128 << 20).await?;
         delete_pod(&local, "pod").await?;
-        snapshots(&local, driver).await?;
+        let parameters = naming(&["snapshotter-secret", "snapshotter-list-secret"], "storage", "creds");
+        local.create_snapshot_class(&snapshot_class(&cx, parameters)).await?;
+        take_snapshots(&local, "snapshots").await?;
         local.close().await
     }
     let methods = [
@@ -115,34 +97,16 @@ fn have_secrets(played: &Played, methods: &[&str]) {
     }
 }
 
-/// Returns a class of snapshots or of group snapshots.
-fn snapshot_class(driver: String, parameters: Pairs) -> SnapshotClass {
-    SnapshotClass {
-        name: "snapshots".to_owned(),
-        driver,
-        parameters,
-        deletion_policy: ReclaimPolicy::Delete,
-        ..Default::default()
-    }
-}
-
-/// Takes a snapshot, and imports it again by its id.
-async fn snapshots(local: &EmulatedCluster, driver: String) -> CheckResult {
-    let parameters = naming(&["snapshotter-secret", "snapshotter-list-secret"], "storage", "creds");
-    local.create_snapshot_class(&snapshot_class(driver, parameters)).await?;
-    take_snapshots(local, "snapshots").await
-}
-
 fn groups_have_the_secret_that_their_class_names() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let name = "${pvc.annotations['example.com/secret']}";
-        let class = class(&local, &cx, naming(&["provisioner-secret"], "storage", name)).await?;
+        let class = class_with(&local, &cx, naming(&["provisioner-secret"], "storage", name)).await;
         let labels: Pairs = [("app".to_owned(), "one".to_owned())].into();
-        let spec = PvcSpec { labels: labels.clone(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
+        let spec = PvcSpec { labels: labels.clone(), ..claim_spec(&class.name) };
         claim(&local, spec).await;
         let secrets = ["group-snapshotter-secret", "group-snapshotter-get-secret"];
         let parameters = naming(&secrets, "storage", "creds");
-        let class = snapshot_class(cx.target().info().name.clone(), parameters);
+        let class = snapshot_class(&cx, parameters);
         local.create_group_snapshot_class(&class).await?;
         take_groups(&local, &class.name, labels).await?;
         local.close().await
@@ -155,7 +119,7 @@ fn groups_have_the_secret_that_their_class_names() {
 
 /// Creates a claim of an invalid class, and waits until that is reported.
 async fn refused(local: &EmulatedCluster, class: &StorageClass) -> CheckResult<String> {
-    local.create_pvc(&claim_spec(&class.name, VolumeMode::Filesystem)).await?;
+    local.create_pvc(&claim_spec(&class.name)).await?;
     loop {
         match local.claim("claim").await {
             Err(Stop::Broken(why)) => return Ok(why),
@@ -167,7 +131,7 @@ async fn refused(local: &EmulatedCluster, class: &StorageClass) -> CheckResult<S
 
 fn a_secret_that_is_missing_is_not_the_drivers_fault() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx, naming(&["provisioner-secret"], "storage", "creds")).await?;
+        let class = class_with(&local, &cx, naming(&["provisioner-secret"], "storage", "creds")).await;
         let why = refused(&local, &class).await?;
         assert!(why.contains("there is no Secret storage/creds") && why.contains("--manifest"), "{why}");
         let events = local.events("claim").await?;
@@ -181,7 +145,7 @@ fn a_secret_that_is_missing_is_not_the_drivers_fault() {
 fn a_template_without_meaning_accuses_no_driver() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let name = "${pvc.annotations['team']}";
-        let class = class(&local, &cx, naming(&["node-stage-secret"], "default", name)).await?;
+        let class = class_with(&local, &cx, naming(&["node-stage-secret"], "default", name)).await;
         let why = refused(&local, &class).await?;
         assert!(why.contains("StorageClass class") && why.contains("annotations"), "{why}");
         local.close().await
@@ -202,10 +166,8 @@ fn call_log() -> PathBuf {
 
 fn volumes_are_published_again_with_fresh_tokens() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx, Pairs::new()).await?;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
-        started(&local, "pod").await?;
+        claimed(&local, &cx).await;
+        start(&local, &pod_spec("pod")).await?;
         while std::fs::read_to_string(call_log()).unwrap().matches("NodePublishVolume").count() < 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -227,10 +189,8 @@ fn volumes_are_published_again_with_fresh_tokens() {
 }
 
 async fn pod_comes_and_goes(local: EmulatedCluster, cx: Cx) -> CheckResult {
-    let class = class(&local, &cx, Pairs::new()).await?;
-    claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-    local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
-    started(&local, "pod").await?;
+    claimed(&local, &cx).await;
+    start(&local, &pod_spec("pod")).await?;
     delete_pod(&local, "pod").await?;
     local.close().await
 }
@@ -249,8 +209,8 @@ fn tokens_in_secrets_are_nowhere_to_be_seen() {
 
 fn a_secret_that_a_driver_sends_back_is_not_told() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx, naming(&["secret"], "default", "wrong")).await?;
-        local.create_pvc(&claim_spec(&class.name, VolumeMode::Filesystem)).await?;
+        let class = class_with(&local, &cx, naming(&["secret"], "default", "wrong")).await;
+        local.create_pvc(&claim_spec(&class.name)).await?;
         let text = loop {
             if let Some(event) = local.events("claim").await?.pop() {
                 break event.message;
@@ -283,15 +243,13 @@ const READS_LIMITS: &str = "nodeAllocatableUpdatePeriodSeconds: 10";
 
 fn a_pod_fails_on_a_node_that_is_full() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx, Pairs::new()).await?;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
-        started(&local, "pod").await?;
+        claimed(&local, &cx).await;
+        start(&local, &pod_spec("pod")).await?;
         // The count is the driver's reported limit, which exceeds its actual one.
-        let spec = PvcSpec { name: "other".to_owned(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
+        let spec = PvcSpec { name: "other".to_owned(), ..claim_spec("class") };
         claim(&local, spec).await;
-        let mut pod = pod_spec("other", VolumeMode::Filesystem, false);
-        pod.volumes[0].source = VolumeSource::Claim { name: "other".to_owned(), read_only: false };
+        let mut pod = pod_spec("other");
+        pod.volumes[0].source = claim_source("other");
         pod.node = Some("node-1".to_owned());
         local.create_pod(&pod).await?;
         loop {
@@ -356,12 +314,10 @@ fn volumes_get_the_selinux_context_of_their_pod() {
         if assumes {
             local.assume_selinux();
         }
-        let class = class(&local, &cx, Pairs::new()).await?;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-        let mut pod = pod_spec("pod", VolumeMode::Filesystem, false);
+        claimed(&local, &cx).await;
+        let mut pod = pod_spec("pod");
         (pod.selinux_level, pod.selinux_policy) = (Some("s0:c0,c1".to_owned()), policy);
-        local.create_pod(&pod).await?;
-        started(&local, "pod").await?;
+        start(&local, &pod).await?;
         delete_pod(&local, "pod").await?;
         local.close().await
     }
@@ -384,9 +340,8 @@ fn volumes_get_the_selinux_context_of_their_pod() {
 
 fn kinds_of_volumes_that_are_not_listed_are_refused() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx, Pairs::new()).await?;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
+        claimed(&local, &cx).await;
+        local.create_pod(&pod_spec("pod")).await?;
         let why = loop {
             if let Some(why) = local.pod("pod").await?.unwrap().waiting {
                 break why;

@@ -9,7 +9,7 @@ use csi_suite_e2e::cluster::{
 };
 use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 
-use crate::stage::{FLAGS, Test, claim, class, delete_pod, on_hostpath, on_mock, started};
+use crate::stage::{FLAGS, Test, claim, claimed, class, delete_pod, on_hostpath, on_mock, start, started};
 
 pub(crate) const TESTS: &[Test] = &[
     ("pods_share_a_directory", pods_share_a_directory),
@@ -19,18 +19,23 @@ pub(crate) const TESTS: &[Test] = &[
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-pub(crate) fn claim_spec(class: &str, mode: VolumeMode) -> PvcSpec {
+/// Returns a claim for a file system.
+pub(crate) fn claim_spec(class: &str) -> PvcSpec {
     PvcSpec {
         name: "claim".to_owned(),
         class: class.to_owned(),
         access_modes: vec![AccessMode::ReadWriteOnce],
         request_bytes: 64 << 20,
-        mode,
         ..PvcSpec::default()
     }
 }
 
-pub(crate) fn pod_spec(name: &str, mode: VolumeMode, read_only: bool) -> PodSpec {
+/// Returns a pod with the claim for a file system.
+pub(crate) fn pod_spec(name: &str) -> PodSpec {
+    pod_of_mode(name, VolumeMode::Filesystem)
+}
+
+pub(crate) fn pod_of_mode(name: &str, mode: VolumeMode) -> PodSpec {
     let mut container = Container { name: "main".to_owned(), ..Container::default() };
     let (volume, path) = ("data".to_owned(), "/mnt/data".to_owned());
     match mode {
@@ -39,7 +44,7 @@ pub(crate) fn pod_spec(name: &str, mode: VolumeMode, read_only: bool) -> PodSpec
         }
         VolumeMode::Block => container.devices.push(VolumeDevice { volume, path }),
     }
-    let source = VolumeSource::Claim { name: "claim".to_owned(), read_only };
+    let source = claim_source("claim");
     PodSpec {
         name: name.to_owned(),
         containers: vec![container],
@@ -48,21 +53,24 @@ pub(crate) fn pod_spec(name: &str, mode: VolumeMode, read_only: bool) -> PodSpec
     }
 }
 
+pub(crate) fn claim_source(name: &str) -> VolumeSource {
+    VolumeSource::Claim { name: name.to_owned(), read_only: false }
+}
+
 pub(crate) async fn exec(local: &EmulatedCluster, pod: &str, script: &str) -> CheckResult<Output> {
     local.exec(pod, "main", script, LIMIT).await
 }
 
 fn pods_share_a_directory() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx).await;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-        local.create_pod(&pod_spec("first", VolumeMode::Filesystem, false)).await?;
-        let first = started(&local, "first").await?;
+        claimed(&local, &cx).await;
+        let first = start(&local, &pod_spec("first")).await?;
         assert_eq!(first.phase, PodPhase::Running, "{first:?}");
         let written = exec(&local, "first", "echo hello > /mnt/data/file; id -u").await?;
         assert_eq!((written.code, written.stdout.as_str()), (0, "0\n"), "{written:?}");
-        local.create_pod(&pod_spec("second", VolumeMode::Filesystem, true)).await?;
-        let second = started(&local, "second").await?;
+        let mut second = pod_spec("second");
+        second.volumes[0].source = VolumeSource::Claim { name: "claim".to_owned(), read_only: true };
+        let second = start(&local, &second).await?;
         assert_eq!(second.phase, PodPhase::Running, "{second:?}");
         assert_eq!(exec(&local, "second", "cat /mnt/data/file").await?.stdout, "hello\n");
         let refused = exec(&local, "second", "echo no > /mnt/data/file").await?;
@@ -94,8 +102,8 @@ fn pods_share_a_directory() {
 fn a_pod_sees_a_device() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
-        claim(&local, claim_spec(&class.name, VolumeMode::Block)).await;
-        let mut spec = pod_spec("pod", VolumeMode::Block, false);
+        claim(&local, PvcSpec { mode: VolumeMode::Block, ..claim_spec(&class.name) }).await;
+        let mut spec = pod_of_mode("pod", VolumeMode::Block);
         spec.containers[0].script = Some("test -b /mnt/data && blockdev --getsize64 /mnt/data".to_owned());
         local.create_pod(&spec).await?;
         loop {
@@ -119,10 +127,8 @@ fn a_pod_sees_a_device() {
 
 fn what_mounts_nothing_runs_no_command() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx).await;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-        local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
-        assert_eq!(started(&local, "pod").await?.phase, PodPhase::Running);
+        claimed(&local, &cx).await;
+        assert_eq!(start(&local, &pod_spec("pod")).await?.phase, PodPhase::Running);
         let path = local.local_path("pod", "main", "/mnt/data").await;
         assert!(matches!(path, Err(Stop::Skip(_))), "{path:?}");
         let skipped = exec(&local, "pod", "true").await.map(|_| ());

@@ -2,14 +2,13 @@
 
 use csi_harness::prelude::{CheckResult, Cx};
 use csi_mock_driver::Config;
-use csi_suite_e2e::cluster::{
-    AttributesClass, Cluster as _, Pairs, PvcSpec, ReclaimPolicy, SnapshotClass, VolumeMode,
-};
+use csi_suite_e2e::cluster::{Cluster as _, Pairs, PvcSpec};
 use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 
 use crate::pods::{claim_spec, pod_spec};
 use crate::stage::{
-    Test, claim, class, delete_pod, grown, on_mock_paused, started, take_groups, take_snapshots,
+    Test, attributes_class, claim, class, delete_pod, grown, on_mock_paused, snapshot_class, start,
+    take_groups, take_snapshots,
 };
 
 /// Each call fails this number of times, which takes more than a minute with the pauses of the sidecars.
@@ -61,25 +60,16 @@ async fn life(local: EmulatedCluster, cx: Cx) -> CheckResult {
     while local.capacities(&class.name).await?.is_empty() {
         local.changed().await;
     }
-    let driver = cx.target().info().name.clone();
-    let parameters = [("tier".to_owned(), "gold".to_owned())].into();
-    let gold = AttributesClass { name: "gold".to_owned(), driver: driver.clone(), parameters };
-    local.create_attributes_class(&gold).await?;
+    attributes_class(&local, &cx, "gold").await?;
     let labels: Pairs = [("app".to_owned(), "one".to_owned())].into();
-    let spec = PvcSpec { labels: labels.clone(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
+    let spec = PvcSpec { labels: labels.clone(), ..claim_spec(&class.name) };
     claim(&local, spec).await;
-    local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
-    started(&local, "pod").await?;
+    start(&local, &pod_spec("pod")).await?;
     local.set_attributes_class("claim", "gold").await?;
     local.resize_pvc("claim", 128 << 20).await?;
     grown(&local, 128 << 20).await?;
     delete_pod(&local, "pod").await?;
-    let snapshots = SnapshotClass {
-        name: "snapshots".to_owned(),
-        driver,
-        deletion_policy: ReclaimPolicy::Delete,
-        ..SnapshotClass::default()
-    };
+    let snapshots = snapshot_class(&cx, Pairs::new());
     local.create_snapshot_class(&snapshots).await?;
     local.create_group_snapshot_class(&snapshots).await?;
     take_snapshots(&local, "snapshots").await?;

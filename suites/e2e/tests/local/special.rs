@@ -4,13 +4,13 @@ use std::path::Path;
 
 use csi_harness::prelude::{CheckResult, Cx, Stop, Violation};
 use csi_suite_e2e::cluster::{
-    AccessMode, Cluster as _, Pairs, PodPhase, PodVolume, StorageClass, VolumeBindingMode, VolumeMode,
-    VolumeMount, VolumeSource,
+    AccessMode, Cluster as _, Pairs, PodPhase, PodVolume, PvcSpec, StorageClass, VolumeBindingMode,
+    VolumeMode, VolumeMount, VolumeSource,
 };
 use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 
-use crate::pods::{claim_spec, exec, pod_spec};
-use crate::stage::{FLAGS, Test, claim, class, delete_pod, on_hostpath, on_hostpath_within, started};
+use crate::pods::{claim_spec, exec, pod_of_mode, pod_spec};
+use crate::stage::{FLAGS, Test, claim, claimed, class, delete_pod, on_hostpath, on_hostpath_within, start};
 
 pub(crate) const TESTS: &[Test] = &[
     ("sub_paths_stay_in_the_volume", sub_paths_stay_in_the_volume),
@@ -24,9 +24,8 @@ pub(crate) const TESTS: &[Test] = &[
 
 fn sub_paths_stay_in_the_volume() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx).await;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-        let mut pod = pod_spec("pod", VolumeMode::Filesystem, false);
+        claimed(&local, &cx).await;
+        let mut pod = pod_spec("pod");
         let part = |sub_path: &str| VolumeMount {
             volume: "data".to_owned(),
             path: "/mnt/part".to_owned(),
@@ -34,11 +33,10 @@ fn sub_paths_stay_in_the_volume() {
             sub_path: Some(sub_path.to_owned()),
         };
         pod.containers[0].mounts.push(part("a/b"));
-        local.create_pod(&pod).await?;
-        started(&local, "pod").await?;
+        start(&local, &pod).await?;
         let script = "echo hello > /mnt/part/file && cat /mnt/data/a/b/file && ln -s /etc /mnt/data/out";
         assert_eq!(exec(&local, "pod", script).await?.stdout, "hello\n");
-        let mut escaping = pod_spec("escaping", VolumeMode::Filesystem, false);
+        let mut escaping = pod_spec("escaping");
         escaping.containers[0].mounts.push(part("out"));
         local.create_pod(&escaping).await?;
         loop {
@@ -64,11 +62,10 @@ fn files_are_handed_over_to_the_group() {
         class.name = "typed".to_owned();
         class.parameters = [("csi.storage.k8s.io/fstype".to_owned(), "ext4".to_owned())].into();
         local.create_storage_class(&class).await?;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-        let mut pod = pod_spec("pod", VolumeMode::Filesystem, false);
+        claim(&local, claim_spec(&class.name)).await;
+        let mut pod = pod_spec("pod");
         pod.fs_group = Some(4321);
-        local.create_pod(&pod).await?;
-        started(&local, "pod").await?;
+        start(&local, &pod).await?;
         let seen = exec(
             &local,
             "pod",
@@ -86,12 +83,10 @@ fn files_are_handed_over_to_the_group() {
 /// Without a CSIDriver object and a file system type, kubelet does not change the group of the files, which the failure has to say.
 fn files_that_are_not_handed_over_have_a_reason() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx).await;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
-        let mut pod = pod_spec("pod", VolumeMode::Filesystem, false);
+        claimed(&local, &cx).await;
+        let mut pod = pod_spec("pod");
         pod.fs_group = Some(4321);
-        local.create_pod(&pod).await?;
-        started(&local, "pod").await?;
+        start(&local, &pod).await?;
         local.close().await?;
         Err(Violation::new("the group was not changed").into())
     }
@@ -113,8 +108,8 @@ fn volumes_live_as_long_as_their_pod() {
             ..StorageClass::default()
         };
         local.create_storage_class(&late).await?;
-        let mut pod = pod_spec("pod", VolumeMode::Filesystem, false);
-        let claim = claim_spec("late", VolumeMode::Filesystem);
+        let mut pod = pod_spec("pod");
+        let claim = claim_spec("late");
         pod.volumes[0].source = VolumeSource::Ephemeral(Box::new(claim));
         pod.volumes.push(PodVolume {
             name: "inline".to_owned(),
@@ -131,8 +126,7 @@ fn volumes_live_as_long_as_their_pod() {
                 VolumeMount { volume: volume.to_owned(), path: path.to_owned(), ..VolumeMount::default() };
             pod.containers[0].mounts.push(mount);
         }
-        local.create_pod(&pod).await?;
-        assert_eq!(started(&local, "pod").await?.phase, PodPhase::Running);
+        assert_eq!(start(&local, &pod).await?.phase, PodPhase::Running);
         let script = "for place in data inline empty; do touch /mnt/$place/file || exit 1; done";
         assert_eq!(exec(&local, "pod", script).await?.code, 0);
         assert_eq!(local.claim("pod-data").await?.unwrap().spec.access_modes, [AccessMode::ReadWriteOnce]);
@@ -151,11 +145,9 @@ fn volumes_live_as_long_as_their_pod() {
 
 fn kubelet_takes_up_what_it_finds() {
     async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
-        let class = class(&local, &cx).await;
-        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+        claimed(&local, &cx).await;
         for name in ["stays", "goes"] {
-            local.create_pod(&pod_spec(name, VolumeMode::Filesystem, false)).await?;
-            started(&local, name).await?;
+            start(&local, &pod_spec(name)).await?;
         }
         let uid = local.pod("goes").await?.unwrap().uid;
         local.stop_kubelet("node-1").await?;
@@ -189,9 +181,8 @@ async fn orphaned(
     spoil: fn(&Path),
 ) -> CheckResult<String> {
     let class = class(local, cx).await;
-    claim(local, claim_spec(&class.name, mode)).await;
-    local.create_pod(&pod_spec("pod", mode, false)).await?;
-    let uid = started(local, "pod").await?.uid;
+    claim(local, PvcSpec { mode, ..claim_spec(&class.name) }).await;
+    let uid = start(local, &pod_of_mode("pod", mode)).await?.uid;
     let target = local.paths_of_pod("node-1", &uid).await?.remove(0);
     local.stop_kubelet("node-1").await?;
     local.delete_pod("pod", true).await?;

@@ -18,8 +18,8 @@ use csi_hostpath_driver::HostpathDriver;
 use csi_mock_driver::MockDriver;
 use csi_proto::{Endpoint, Listener};
 use csi_suite_e2e::cluster::{
-    Cluster, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, Pod, PodPhase, Pvc, PvcPhase, PvcSpec,
-    SnapshotOrigin, SnapshotSpec, StorageClass,
+    AttributesClass, Cluster, GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, Pod, PodPhase,
+    PodSpec, Pvc, PvcPhase, PvcSpec, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
 };
 use csi_suite_e2e::definition::Definition;
 use csi_suite_e2e::emulated_cluster::{EmulatedCluster, EmulatedClusters, Settings};
@@ -30,6 +30,8 @@ use csi_test_support::run::Run;
 use csi_test_support::{hostpath, machine};
 use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
+
+use crate::pods::claim_spec;
 
 /// A test of this program has a name and a function.
 pub(crate) type Test = (&'static str, fn());
@@ -359,14 +361,39 @@ where
 
 /// Creates a class of the driver.
 pub(crate) async fn class(local: &EmulatedCluster, cx: &Cx) -> StorageClass {
+    class_with(local, cx, Pairs::new()).await
+}
+
+/// Creates a class of the driver with these parameters.
+pub(crate) async fn class_with(local: &EmulatedCluster, cx: &Cx, parameters: Pairs) -> StorageClass {
     let class = StorageClass {
         name: "class".to_owned(),
         provisioner: cx.target().info().name.clone(),
+        parameters,
         allow_volume_expansion: true,
         ..StorageClass::default()
     };
     local.create_storage_class(&class).await.unwrap();
     class
+}
+
+/// Returns a class of snapshots or of group snapshots.
+pub(crate) fn snapshot_class(cx: &Cx, parameters: Pairs) -> SnapshotClass {
+    let driver = cx.target().info().name.clone();
+    SnapshotClass { name: "snapshots".to_owned(), driver, parameters, ..SnapshotClass::default() }
+}
+
+/// Creates a class of attributes with this tier, which is also its name.
+pub(crate) async fn attributes_class(local: &EmulatedCluster, cx: &Cx, tier: &str) -> CheckResult {
+    let parameters = [("tier".to_owned(), tier.to_owned())].into();
+    let (name, driver) = (tier.to_owned(), cx.target().info().name.clone());
+    local.create_attributes_class(&AttributesClass { name, driver, parameters }).await
+}
+
+/// Creates a class and a claim for a file system, and waits until the claim is bound, or has failed.
+pub(crate) async fn claimed(local: &EmulatedCluster, cx: &Cx) -> Pvc {
+    let class = class(local, cx).await;
+    claim(local, claim_spec(&class.name)).await
 }
 
 /// Creates a claim and waits until it is bound, or has failed.
@@ -379,6 +406,12 @@ pub(crate) async fn claim(local: &EmulatedCluster, spec: PvcSpec) -> Pvc {
         }
         local.changed().await;
     }
+}
+
+/// Creates a pod, and waits until it has started, or has failed to start.
+pub(crate) async fn start(local: &EmulatedCluster, spec: &PodSpec) -> CheckResult<Pod> {
+    local.create_pod(spec).await?;
+    started(local, &spec.name).await
 }
 
 /// Waits until a pod has started, or has failed to start.
@@ -405,7 +438,7 @@ pub(crate) async fn delete_pod(local: &EmulatedCluster, name: &str) -> CheckResu
 pub(crate) async fn grown(local: &EmulatedCluster, bytes: i64) -> CheckResult {
     loop {
         let claim = local.claim("claim").await?.unwrap();
-        if claim.capacity_bytes >= bytes && claim.attributes_class.is_some() {
+        if claim.capacity_bytes >= bytes && claim.attributes_class == claim.spec.attributes_class {
             return Ok(());
         }
         assert_eq!(claim.given_up, None);
@@ -417,39 +450,58 @@ pub(crate) async fn grown(local: &EmulatedCluster, bytes: i64) -> CheckResult {
 pub(crate) async fn take_snapshots(local: &EmulatedCluster, class: &str) -> CheckResult {
     let mut origin = SnapshotOrigin::Claim("claim".to_owned());
     for name in ["taken", "found"] {
-        local
-            .create_snapshot(&SnapshotSpec { name: name.to_owned(), class: class.to_owned(), origin })
-            .await?;
-        let ready = loop {
-            let snapshot = local.snapshot(name).await?.unwrap();
-            assert_eq!(snapshot.given_up, None);
-            if snapshot.ready {
-                break snapshot;
-            }
-            local.changed().await;
-        };
+        let ready = take_snapshot(local, name, class, origin).await?;
         origin = SnapshotOrigin::Handle(ready.handle.unwrap());
     }
     Ok(())
+}
+
+/// Creates a snapshot and waits until it is ready.
+pub(crate) async fn take_snapshot(
+    local: &EmulatedCluster,
+    name: &str,
+    class: &str,
+    origin: SnapshotOrigin,
+) -> CheckResult<Snapshot> {
+    let spec = SnapshotSpec { name: name.to_owned(), class: class.to_owned(), origin };
+    local.create_snapshot(&spec).await?;
+    loop {
+        let snapshot = local.snapshot(name).await?.unwrap();
+        assert_eq!(snapshot.given_up, None);
+        if snapshot.ready {
+            return Ok(snapshot);
+        }
+        local.changed().await;
+    }
 }
 
 /// Takes a group snapshot of the claims with these labels, and imports it again by its id.
 pub(crate) async fn take_groups(local: &EmulatedCluster, class: &str, labels: Pairs) -> CheckResult {
     let mut origin = GroupSnapshotOrigin::Labels(labels);
     for name in ["group", "found-group"] {
-        let spec = GroupSnapshotSpec { name: name.to_owned(), class: class.to_owned(), origin };
-        local.create_group_snapshot(&spec).await?;
-        let ready = loop {
-            let group = local.group_snapshot(name).await?.unwrap();
-            assert_eq!(group.given_up, None);
-            if group.ready {
-                break group;
-            }
-            local.changed().await;
-        };
+        let ready = take_group(local, name, class, origin).await?;
         let member = local.snapshot(&ready.members[0].0).await?.unwrap();
         let snapshots = vec![member.handle.unwrap()];
         origin = GroupSnapshotOrigin::Handles { group: ready.handle.unwrap(), snapshots };
     }
     Ok(())
+}
+
+/// Creates a group snapshot and waits until it is ready.
+pub(crate) async fn take_group(
+    local: &EmulatedCluster,
+    name: &str,
+    class: &str,
+    origin: GroupSnapshotOrigin,
+) -> CheckResult<GroupSnapshot> {
+    let spec = GroupSnapshotSpec { name: name.to_owned(), class: class.to_owned(), origin };
+    local.create_group_snapshot(&spec).await?;
+    loop {
+        let group = local.group_snapshot(name).await?.unwrap();
+        assert_eq!(group.given_up, None);
+        if group.ready {
+            return Ok(group);
+        }
+        local.changed().await;
+    }
 }

@@ -11,20 +11,24 @@ pub(crate) const TESTS: &[Test] = &[
     ("suites_of_health_and_snapshot_topology_pass", suites_of_health_and_snapshot_topology_pass),
 ];
 
-fn the_suite_volumes_passes() {
-    let definition =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver-definitions/hostpath-image.yaml");
-    let filter = "^volumes/";
-    let Some(bad) = upstream_on_hostpath(&definition, &FLAGS, filter) else { return };
+/// Runs tests on the reference driver, which has to pass them.
+fn pass(definition: &Path, flags: &[&str], filter: &str) {
+    let Some(bad) = upstream_on_hostpath(definition, flags, filter) else { return };
     assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+fn pass_with_images(filter: &str) {
+    let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver-definitions");
+    pass(&definitions.join("hostpath-image.yaml"), &FLAGS, filter);
+}
+
+fn the_suite_volumes_passes() {
+    pass_with_images("^volumes/");
 }
 
 /// The emulated cluster refuses a claim that names a class which is younger than the claim, because csi-resizer would overlook it.
 fn the_suite_volume_modify_passes() {
-    let definition =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver-definitions/hostpath-image.yaml");
-    let Some(bad) = upstream_on_hostpath(&definition, &FLAGS, "^volume-modify/") else { return };
-    assert!(bad.is_empty(), "{}", bad.join("\n"));
+    pass_with_images("^volume-modify/");
 }
 
 /// The definition does not promise this feature, because upstream's own test of it cannot pass.
@@ -39,15 +43,10 @@ fn the_suite_snapshotmetadata_passes() {
     let definition = folder.path().join("hostpath.yaml");
     std::fs::write(&definition, promised).unwrap();
     let flags = [&FLAGS[..], &["--enable-snapshot-metadata"]].concat();
-    let Some(bad) = upstream_on_hostpath(&definition, &flags, "^snapshotmetadata/") else { return };
-    assert!(bad.is_empty(), "{}", bad.join("\n"));
+    pass(&definition, &flags, "^snapshotmetadata/");
 }
 
 fn suites_of_health_and_snapshot_topology_pass() {
-    let definition =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver-definitions/hostpath-image.yaml");
-    for filter in ["^volume-health/", "^snapshot-topology/"] {
-        let Some(bad) = upstream_on_hostpath(&definition, &FLAGS, filter) else { return };
-        assert!(bad.is_empty(), "{}", bad.join("\n"));
-    }
+    pass_with_images("^volume-health/");
+    pass_with_images("^snapshot-topology/");
 }
