@@ -87,18 +87,27 @@ fn good() -> Facts {
 
 /// Returns the findings after a change, one line each.
 fn said(spoil: impl FnOnce(&mut Facts)) -> Vec<String> {
+    said_of(&definition(""), spoil)
+}
+
+/// Returns the findings about another definition.
+fn said_of(definition: &DriverDefinition, spoil: impl FnOnce(&mut Facts)) -> Vec<String> {
     let mut facts = good();
     spoil(&mut facts);
-    judge(&definition(""), &facts).iter().map(ToString::to_string).collect()
+    judge(definition, &facts).iter().map(ToString::to_string).collect()
 }
 
 /// Checks that there is one finding, of this level and with these words.
-fn finds(level: &str, words: &[&str], spoil: impl FnOnce(&mut Facts)) {
-    let said = said(spoil);
-    let [line] = &said[..] else { panic!("one finding: {said:#?}") };
+fn is_one(said: &[String], level: &str, words: &[&str]) {
+    let [line] = said else { panic!("one finding: {said:#?}") };
     assert!(line.starts_with(&format!("{level:<7}  ")), "{line}");
     assert!(words.iter().all(|word| line.contains(word)), "{words:?}: {line}");
     assert!(!line.contains('\n'), "{line}");
+}
+
+/// Checks that a change has one finding, of this level and with these words.
+fn finds(level: &str, words: &[&str], spoil: impl FnOnce(&mut Facts)) {
+    is_one(&said(spoil), level, words);
 }
 
 fn node(facts: &mut Facts) -> &mut DriverNode {
@@ -171,21 +180,17 @@ fn an_object_that_denies_what_is_promised() {
 #[test]
 fn an_object_that_promises_more_than_the_definition() {
     let definition = definition_with("seLinuxMount: false", "");
-    let said: Vec<String> = judge(&definition, &good()).iter().map(ToString::to_string).collect();
-    let [line] = &said[..] else { panic!("one finding: {said:#?}") };
-    assert!(line.starts_with("warning") && line.contains("add `seLinuxMount: true`"), "{line}");
+    is_one(&said_of(&definition, |_| {}), "warning", &["add `seLinuxMount: true`"]);
 }
 
 #[test]
 fn a_mount_option_that_containers_do_not_have() {
     let said = |option: &str| {
-        let definition = definition(&format!("  SupportedMountOption: {{ noatime: {{}}, {option}: {{}} }}"));
-        judge(&definition, &good()).iter().map(ToString::to_string).collect::<Vec<_>>()
+        let options = format!("  SupportedMountOption: {{ noatime: {{}}, {option}: {{}} }}");
+        said_of(&definition(&options), |_| {})
     };
     assert_eq!(said("nodiratime"), Vec::<String>::new());
-    let said = said("nodev");
-    let [line] = &said[..] else { panic!("one finding: {said:#?}") };
-    assert!(line.starts_with("warning") && line.contains("do not have the mount option nodev"), "{line}");
+    is_one(&said("nodev"), "warning", &["do not have the mount option nodev"]);
 }
 
 #[test]
@@ -290,18 +295,11 @@ fn promises_that_the_cluster_does_not_keep() {
     finds("warning", &["allowVolumeExpansion"], |facts| class(facts, |class| class.expands = Some(false)));
 }
 
-/// Returns the findings about a definition with more promises, one line each.
-fn said_of(more: &str, spoil: impl FnOnce(&mut Facts)) -> Vec<String> {
-    let mut facts = good();
-    spoil(&mut facts);
-    judge(&definition(more), &facts).iter().map(ToString::to_string).collect()
-}
-
 #[test]
 fn promises_that_a_sidecar_is_told_not_to_keep() {
     let class = tempfile::NamedTempFile::new().unwrap();
     let attributes = format!("VolumeAttributesClass: {{ FromFile: {} }}\n", class.path().display());
-    let attributes = attributes.as_str();
+    let definition = definition(&attributes);
     let facts = |change: fn(&mut Sidecar)| {
         move |facts: &mut Facts| {
             facts.kinds.as_mut().unwrap().insert("VolumeAttributesClass");
@@ -310,20 +308,17 @@ fn promises_that_a_sidecar_is_told_not_to_keep() {
             change(sidecars(facts).iter_mut().find(|one| one.role == Role::Resizer).unwrap());
         }
     };
-    let off = "VolumeAttributesClass".to_owned();
     let is_off: fn(&mut Sidecar) = |one| _ = one.gates.insert("VolumeAttributesClass".to_owned(), false);
     let is_old: fn(&mut Sidecar) = |one| one.version = Some((1, 11, 0));
     for (spoil, word) in [(is_off, "VolumeAttributesClass=false"), (is_old, "has version 1.11")] {
-        let said = said_of(attributes, facts(spoil));
-        let [line] = &said[..] else { panic!("one finding: {said:#?}") };
-        assert!(line.starts_with("error") && line.contains("csi-resizer") && line.contains(word), "{line}");
-        assert!(line.contains(&format!("--feature-gates={off}=true")), "{line}");
+        let words = ["csi-resizer", word, "--feature-gates=VolumeAttributesClass=true"];
+        is_one(&said_of(&definition, facts(spoil)), "error", &words);
     }
     let turned_on: fn(&mut Sidecar) = |one| {
         one.version = Some((1, 11, 0));
         one.gates.insert("VolumeAttributesClass".to_owned(), true);
     };
-    assert_eq!(said_of(attributes, facts(turned_on)), [""; 0]);
+    assert_eq!(said_of(&definition, facts(turned_on)), [""; 0]);
     finds("error", &["no free space is published", "no --enable-capacity"], |facts| {
         let provisioner = sidecars(facts).iter_mut().find(|one| one.role == Role::Provisioner);
         provisioner.unwrap().publishes_capacity = false;
@@ -332,9 +327,8 @@ fn promises_that_a_sidecar_is_told_not_to_keep() {
 
 #[test]
 fn promises_that_object_or_driver_does_not_keep() {
-    let inline = said_of("InlineVolumes: [{ Attributes: { a: b } }]\n", |_| {});
-    let [line] = &inline[..] else { panic!("one finding: {inline:#?}") };
-    assert!(line.contains("no ephemeral volume") && line.contains("InlineVolumes"), "{line}");
+    let inline = definition("InlineVolumes: [{ Attributes: { a: b } }]\n");
+    is_one(&said_of(&inline, |_| {}), "error", &["no ephemeral volume", "InlineVolumes"]);
     finds("error", &["does not advertise CREATE_DELETE_SNAPSHOT", "snapshotDataSource"], |facts| {
         facts.plugin.as_mut().unwrap().capabilities.remove(&Capability::CreateDeleteSnapshot);
     });

@@ -13,7 +13,6 @@ mod run;
 mod shutdown;
 mod workload;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::Stop;
@@ -85,7 +84,7 @@ fn settings() -> Settings {
         driver: DRIVER.to_owned(),
         image: "tools:1".to_owned(),
         client_node: None,
-        claim_annotations: Pairs::from([("who".to_owned(), "me".to_owned())]),
+        claim_annotations: pairs(&[("who", "me")]),
         node_access: None,
     }
 }
@@ -95,8 +94,16 @@ async fn clusters(api: &Api) -> KubeClusters {
 }
 
 /// Makes the namespace of a test.
-async fn namespace(api: &Api) -> Arc<KubeCluster> {
-    Arc::new(clusters(api).await.namespace(RUN, NAMESPACE))
+async fn namespace(api: &Api) -> KubeCluster {
+    namespace_with(found(api).await, settings())
+}
+
+fn namespace_with(found: Discovered, settings: Settings) -> KubeCluster {
+    KubeClusters::new(found, settings, VolumeSlots::default(), LIMIT, |_| {}).namespace(RUN, NAMESPACE)
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Pairs {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 fn class(name: &str) -> StorageClass {
@@ -123,7 +130,7 @@ fn broken(stop: Stop) -> String {
 }
 
 /// Makes a namespace with a class and a claim that is bound.
-async fn with_claim(api: &Api) -> Arc<KubeCluster> {
+async fn with_claim(api: &Api) -> KubeCluster {
     let real = namespace(api).await;
     real.create_storage_class(&class("class-0")).await.unwrap();
     real.create_pvc(&claim("claim-0", "class-0")).await.unwrap();

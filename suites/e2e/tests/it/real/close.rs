@@ -6,10 +6,11 @@ use std::time::Duration;
 use csi_harness::prelude::Stop;
 use csi_harness::resources::cleanup::Cleanup as _;
 use csi_suite_e2e::cluster::{
-    Cluster as _, Container, PersistentVolume, PodSpec, PvcSpec, ReclaimPolicy, SnapshotClass,
+    Cluster as _, Container, PersistentVolume, PodSpec, PvcPhase, PvcSpec, ReclaimPolicy, SnapshotClass,
     SnapshotOrigin, SnapshotSpec, StorageClass,
 };
-use csi_suite_e2e::kube_cluster::cleanup::clean_up;
+use csi_suite_e2e::kube_cluster::KubeCluster;
+use csi_suite_e2e::kube_cluster::cleanup::{Cleanup, clean_up};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -46,6 +47,36 @@ fn others(api: &Api) {
     }));
 }
 
+/// Lets the time of the run be over, so that its objects may be removed. Returns what the cleanup does and says.
+async fn cleaned_after_the_run(api: &Api) -> (Cleanup, Vec<String>) {
+    const ENDS_BY: &str = "csi-sanity/ends-by-seconds";
+    api.store(|store| {
+        for ((resource, _, _), mut object) in store.objects.clone() {
+            if object["metadata"]["annotations"].get(ENDS_BY).is_some() {
+                object["metadata"]["annotations"][ENDS_BY] = "1700000000".into();
+                store.put(&resource, object);
+            }
+        }
+    });
+    let lines = Mutex::new(Vec::new());
+    let say = |line: &str| lines.lock().unwrap().push(line.to_owned());
+    let done = clean_up(&server(api).await, say).await.unwrap();
+    (done, lines.into_inner().unwrap())
+}
+
+/// Takes a snapshot of the claim.
+async fn take_snapshot(real: &KubeCluster, class: &SnapshotClass) {
+    real.create_snapshot_class(class).await.unwrap();
+    real.create_snapshot(&snapshot(SnapshotOrigin::Claim("claim-0".to_owned()))).await.unwrap();
+}
+
+/// Lets another client change the claim.
+fn lose_claim(api: &Api) {
+    let mut object = api.object("persistentvolumeclaims", NAMESPACE, "claim-0").unwrap();
+    object["status"]["phase"] = "Lost".into();
+    api.has("persistentvolumeclaims", object);
+}
+
 fn outside(api: &Api) -> Vec<String> {
     OUTSIDE.iter().flat_map(|resource| api.names(resource)).collect()
 }
@@ -61,9 +92,8 @@ async fn pods_go_first_and_what_others_have_stays() {
     let api = cluster();
     others(&api);
     let real = with_claim(&api).await;
-    real.create_snapshot_class(&retaining()).await.unwrap();
     real.create_pod(&pod()).await.unwrap();
-    real.create_snapshot(&snapshot(SnapshotOrigin::Claim("claim-0".to_owned()))).await.unwrap();
+    take_snapshot(&real, &retaining()).await;
     api.store(|store| store.asked.clear());
     real.close().await.unwrap();
     assert_eq!(outside(&api), of_others());
@@ -95,8 +125,7 @@ async fn a_sidecar_that_misses_a_deletion_is_reminded() {
     api.store(|store| store.misses_deletions = true);
     let real = with_claim(&api).await;
     let class = SnapshotClass { deletion_policy: ReclaimPolicy::Delete, ..retaining() };
-    real.create_snapshot_class(&class).await.unwrap();
-    real.create_snapshot(&snapshot(SnapshotOrigin::Claim("claim-0".to_owned()))).await.unwrap();
+    take_snapshot(&real, &class).await;
     real.delete_snapshot("snapshot-0").await.unwrap();
     api.store(|store| store.asked.clear());
     let reminded =
@@ -176,8 +205,7 @@ async fn retained_volumes_go_and_static_ones_keep_data() {
 async fn a_retained_snapshot_goes_with_its_content() {
     let api = cluster();
     let real = with_claim(&api).await;
-    real.create_snapshot_class(&retaining()).await.unwrap();
-    real.create_snapshot(&snapshot(SnapshotOrigin::Claim("claim-0".to_owned()))).await.unwrap();
+    take_snapshot(&real, &retaining()).await;
     let content = api.names("volumesnapshotcontents").remove(0);
     let held = ("volumesnapshotcontents".to_owned(), String::new(), content.clone());
     api.store(|store| {
@@ -278,27 +306,14 @@ async fn cleanup_spares_objects_of_others() {
     assert_eq!(kept.kept[0], format!("Namespace {NAMESPACE} of run sanity-abc123"));
     assert_eq!(kept.kept.len(), 3, "{kept:?}");
 
-    // The time of the run is over, so that its objects may be removed.
-    api.store(|store| {
-        for ((resource, _, _), mut object) in store.objects.clone() {
-            if object["metadata"]["annotations"].get("csi-sanity/ends-by-seconds").is_some() {
-                object["metadata"]["annotations"]["csi-sanity/ends-by-seconds"] = "1700000000".into();
-                store.put(&resource, object);
-            }
-        }
-    });
-    let lines = Mutex::new(Vec::new());
-    let done = clean_up(&server, |line| lines.lock().unwrap().push(line.to_owned())).await.unwrap();
+    let (done, lines) = cleaned_after_the_run(&api).await;
     assert_eq!(
         done.removed,
         [format!("Namespace {NAMESPACE} of run sanity-abc123")],
         "with all that is named after it"
     );
     assert_eq!((done.kept.len(), done.left.len()), (0, 0), "{done:?}");
-    assert_eq!(
-        lines.into_inner().unwrap(),
-        [format!("removing Namespace {NAMESPACE} of run sanity-abc123 and what is in it")]
-    );
+    assert_eq!(lines, [format!("removing Namespace {NAMESPACE} of run sanity-abc123 and what is in it")]);
     assert_eq!(outside(&api), of_others());
     assert_eq!(clean_up(&server, |_| {}).await.unwrap(), Default::default());
 }
@@ -325,21 +340,12 @@ async fn a_change_ends_the_wait_for_one() {
     real.claim("claim-0").await.unwrap();
     // The watch first sends the existing objects.
     real.changed().await;
-    let since = tokio::time::Instant::now();
+    let since = Instant::now();
     let changed = real.changed();
-    let change = async {
-        let mut object = api.object("persistentvolumeclaims", NAMESPACE, "claim-0").unwrap();
-        object["status"]["phase"] = "Lost".into();
-        api.has("persistentvolumeclaims", object);
-    };
-    tokio::join!(changed, change);
-    assert_eq!(
-        since.elapsed(),
-        std::time::Duration::ZERO,
-        "on a clock that moves when nobody has anything to do"
-    );
+    tokio::join!(changed, async { lose_claim(&api) });
+    assert_eq!(since.elapsed(), Duration::ZERO, "on a clock that moves when nobody has anything to do");
     let phase = real.claim("claim-0").await.unwrap().unwrap().phase;
-    assert_eq!(phase, csi_suite_e2e::cluster::PvcPhase::Lost);
+    assert_eq!(phase, PvcPhase::Lost);
 }
 
 #[tokio::test(start_paused = true)]
@@ -347,7 +353,7 @@ async fn no_waiter_takes_a_change_from_another_one() {
     let api = cluster();
     let real = with_claim(&api).await;
     real.claim("claim-0").await.unwrap();
-    let now = tokio::time::Instant::now;
+    let now = Instant::now;
     // The watch first reports the objects that exist already; these changes are taken before the test begins.
     loop {
         let since = now();
@@ -359,18 +365,12 @@ async fn no_waiter_takes_a_change_from_another_one() {
     let since = now();
     let (one, other) = (real.changed(), real.changed());
     real.claim("claim-0").await.unwrap();
-    let mut object = api.object("persistentvolumeclaims", NAMESPACE, "claim-0").unwrap();
-    object["status"]["phase"] = "Lost".into();
-    api.has("persistentvolumeclaims", object);
+    lose_claim(&api);
     one.await;
     // This read comes between the change and the second waiter.
     real.claim("claim-0").await.unwrap();
     other.await;
-    assert_eq!(
-        since.elapsed(),
-        std::time::Duration::ZERO,
-        "on a clock that moves when nobody has anything to do"
-    );
+    assert_eq!(since.elapsed(), Duration::ZERO, "on a clock that moves when nobody has anything to do");
 }
 
 /// A test may fail after a retained content was deleted and before it is imported under another name.
@@ -380,8 +380,7 @@ async fn a_snapshot_without_an_object_is_deleted() {
         let api = cluster();
         let real = with_claim(&api).await;
         let taken = || api.store(|store| store.taken.clone());
-        real.create_snapshot_class(&retaining()).await.unwrap();
-        real.create_snapshot(&snapshot(SnapshotOrigin::Claim("claim-0".to_owned()))).await.unwrap();
+        take_snapshot(&real, &retaining()).await;
         let handle = real.snapshot("snapshot-0").await.unwrap().unwrap().handle.unwrap();
         real.delete_snapshot("snapshot-0").await.unwrap();
         while real.snapshot("snapshot-0").await.unwrap().is_some() {
@@ -401,31 +400,22 @@ async fn a_snapshot_without_an_object_is_deleted() {
 /// A claim has this finalizer while a snapshot of it is taken.
 const SOURCE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 
+fn hold_as_source(api: &Api) {
+    let mut claim = api.object("persistentvolumeclaims", NAMESPACE, "claim-0").unwrap();
+    claim["metadata"]["finalizers"] = json!([SOURCE]);
+    api.has("persistentvolumeclaims", claim);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_with_a_forgotten_finalizer_is_released() {
     let api = cluster();
-    let lines = Mutex::new(Vec::new());
     with_claim(&api).await;
-    let holds = |name: &str| {
-        let mut claim = api.object("persistentvolumeclaims", NAMESPACE, name).unwrap();
-        claim["metadata"]["finalizers"] = json!([SOURCE]);
-        api.has("persistentvolumeclaims", claim);
-    };
-    holds("claim-0");
-    api.store(|store| {
-        for ((resource, _, _), mut object) in store.objects.clone() {
-            if object["metadata"]["annotations"].get("csi-sanity/ends-by-seconds").is_some() {
-                object["metadata"]["annotations"]["csi-sanity/ends-by-seconds"] = "1700000000".into();
-                store.put(&resource, object);
-            }
-        }
-    });
-    let server = server(&api).await;
+    hold_as_source(&api);
     let began = Instant::now();
-    let done = clean_up(&server, |line| lines.lock().unwrap().push(line.to_owned())).await.unwrap();
+    let (done, lines) = cleaned_after_the_run(&api).await;
     assert_eq!(done.left, [""; 0]);
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
-    let lines = lines.into_inner().unwrap().join("\n");
+    let lines = lines.join("\n");
     assert!(lines.contains("waiting for PersistentVolumeClaim claim-0, Bound (held by"), "{lines}");
     let freed = format!("removed the finalizer {SOURCE} of PersistentVolumeClaim claim-0 in {NAMESPACE}");
     assert!(lines.contains(&freed), "{lines}");
@@ -437,9 +427,7 @@ async fn a_claim_with_a_forgotten_finalizer_is_released() {
 async fn a_claim_that_a_snapshot_refers_to_is_not_let_go_of() {
     let api = cluster();
     let real = with_claim(&api).await;
-    let mut claim = api.object("persistentvolumeclaims", NAMESPACE, "claim-0").unwrap();
-    claim["metadata"]["finalizers"] = json!([SOURCE]);
-    api.has("persistentvolumeclaims", claim);
+    hold_as_source(&api);
     api.has(
         "volumesnapshots",
         json!({

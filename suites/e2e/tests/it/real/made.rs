@@ -2,19 +2,15 @@
 
 use csi_suite_e2e::cluster::{
     AccessMode, AttributesClass, Cluster as _, Container, DataSource, FsGroupPolicy, GroupSnapshotOrigin,
-    GroupSnapshotSpec, Pairs, PersistentVolume, PodSpec, PodVolume, PvcSpec, ReclaimPolicy,
-    SeLinuxChangePolicy, SecretReference, SecretUse, SnapshotClass, SnapshotOrigin, SnapshotSpec,
-    StorageClass, VolumeBindingMode, VolumeDevice, VolumeMode, VolumeMount, VolumeSource,
+    GroupSnapshotSpec, PersistentVolume, PodSpec, PodVolume, PvcSpec, ReclaimPolicy, SeLinuxChangePolicy,
+    SecretReference, SecretUse, SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass, VolumeBindingMode,
+    VolumeDevice, VolumeMode, VolumeMount, VolumeSource,
 };
 use serde_json::{Value, json};
 
 use super::api::Api;
 use super::controllers::DRIVER;
-use super::{NAMESPACE, RUN, broken, claim, class, cluster, namespace};
-
-fn pairs(pairs: &[(&str, &str)]) -> Pairs {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
+use super::{NAMESPACE, RUN, broken, claim, class, cluster, namespace, pairs};
 
 /// Returns the sent objects of a kind, with the variable marks of the run replaced.
 fn sent(api: &Api, kind: &str) -> Value {

@@ -1,22 +1,15 @@
 //! The tests check the pod with access to a node and its deletion, without commands in pods.
 
-use std::sync::Arc;
-
 use csi_harness::prelude::Stop;
 use csi_suite_e2e::cluster::{Cluster as _, Feature};
-use csi_suite_e2e::kube_cluster::{KubeCluster, KubeClusters, NodeAccess};
-use csi_suite_e2e::volume_slots::VolumeSlots;
+use csi_suite_e2e::kube_cluster::{KubeCluster, NodeAccess, Settings};
 use serde_json::json;
 
 use super::api::Api;
-use super::{LIMIT, NAMESPACE, RUN, broken, cluster, found, namespace, settings};
+use super::{NAMESPACE, broken, cluster, found, namespace, namespace_with, settings};
 
-async fn with_access(api: &Api, node_access: NodeAccess) -> Arc<KubeCluster> {
-    let settings = csi_suite_e2e::kube_cluster::Settings { node_access: Some(node_access), ..settings() };
-    Arc::new(
-        KubeClusters::new(found(api).await, settings, VolumeSlots::default(), LIMIT, |_| {})
-            .namespace(RUN, NAMESPACE),
-    )
+async fn with_access(api: &Api, node_access: NodeAccess) -> KubeCluster {
+    namespace_with(found(api).await, Settings { node_access: Some(node_access), ..settings() })
 }
 
 #[tokio::test]

@@ -7,11 +7,7 @@ use csi_suite_e2e::cluster::{
 };
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, cluster, namespace};
-
-fn pairs(pairs: &[(&str, &str)]) -> Pairs {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
+use super::{NAMESPACE, cluster, namespace, pairs};
 
 fn recorded_claim() -> Value {
     json!({

@@ -24,16 +24,17 @@ use super::{cluster, clusters};
 /// This test needs no command in a pod.
 const TEST: &str = "capacity/dynamic-pv-default-fs:provides-storage-capacity-information";
 
-/// Runs the test until it ends, or the signal is raised.
-async fn run(api: &Api, signal: watch::Receiver<Halt>) -> (Vec<(Outcome, Vec<String>)>, Summary) {
-    run_test(api, TEST, signal).await
+/// The result of each test, with the objects that it left.
+type Reports = Vec<(Outcome, Vec<String>)>;
+
+/// Runs a test to its end.
+async fn run(api: &Api, test: &str) -> (Reports, Summary) {
+    let (_never, signal) = watch::channel(Halt::None);
+    run_until(api, test, signal).await
 }
 
-async fn run_test(
-    api: &Api,
-    test: &str,
-    signal: watch::Receiver<Halt>,
-) -> (Vec<(Outcome, Vec<String>)>, Summary) {
+/// Runs a test until it ends, or the signal is raised.
+async fn run_until(api: &Api, test: &str, signal: watch::Receiver<Halt>) -> (Reports, Summary) {
     let folder = tempfile::tempdir().unwrap();
     let class = format!(
         "kind: VolumeAttributesClass\napiVersion: storage.k8s.io/v1\nmetadata: {{name: gold}}\ndriverName: {DRIVER}\n\
@@ -66,8 +67,7 @@ async fn run_test(
 async fn a_failure_shows_events_and_leaves_no_objects() {
     let api = cluster();
     api.store(|store| store.capacity_of = Some("elsewhere"));
-    let (_never, signal) = watch::channel(Halt::None);
-    let (reports, summary) = run(&api, signal).await;
+    let (reports, summary) = run(&api, TEST).await;
     let [(Outcome::Failed(Finding { violation, .. }), left)] = &reports[..] else { panic!("{:?}", reports) };
     assert_eq!(violation.message, "capacity is not published once for each segment");
     assert!(
@@ -96,8 +96,7 @@ async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
     ] {
         let api = cluster();
         api.store(|store| store.refused.extend(refused.map(str::to_owned)));
-        let (_never, signal) = watch::channel(Halt::None);
-        let (reports, _) = run_test(&api, &test, signal).await;
+        let (reports, _) = run(&api, &test).await;
         assert!(
             matches!(&reports[..], [(Outcome::Passed, left)] if left.is_empty()),
             "{test}: {:?}",
@@ -107,9 +106,7 @@ async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
         assert_eq!(api.names("volumeattributesclasses"), [""; 0]);
     }
     // The test must find that a claim grows although its class does not allow that.
-    let (_never, signal) = watch::channel(Halt::None);
-    let (reports, _) =
-        run_test(&cluster(), &format!("volume-expand/dynamic-pv-default-fs{FIXED}"), signal).await;
+    let (reports, _) = run(&cluster(), &format!("volume-expand/dynamic-pv-default-fs{FIXED}")).await;
     assert!(
         matches!(&reports[..], [(Outcome::Failed(found), _)] if found.violation.message.contains("does not allow")),
         "{:?}",
@@ -122,8 +119,7 @@ async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
 async fn claims_come_at_a_rate_in_a_cluster() {
     const TEST: &str = "claims-at-a-rate/dynamic-pv-default-fs:should-give-each-claim-a-volume-of-its-own-and-keep-its-data-when-its-pod-is-rescheduled";
     let api = cluster();
-    let (_never, signal) = watch::channel(Halt::None);
-    let (reports, _) = run_test(&api, TEST, signal).await;
+    let (reports, _) = run(&api, TEST).await;
     assert!(matches!(&reports[..], [(Outcome::Passed, left)] if left.is_empty()), "{reports:?}");
     for kind in ["namespaces", "storageclasses", "persistentvolumes"] {
         assert_eq!(api.names(kind), [""; 0], "{kind}");
@@ -141,7 +137,7 @@ async fn what_an_interruption_leaves_is_told_as_an_error() {
         api.store(|store| store.refused.insert("DELETE storageclasses".to_owned()));
         raise.send(Halt::Interrupted).unwrap();
     };
-    let ((reports, summary), ()) = tokio::join!(run(&api, signal), interrupting);
+    let ((reports, summary), ()) = tokio::join!(run_until(&api, TEST, signal), interrupting);
     let [(Outcome::Broken(why), left)] = &reports[..] else { panic!("{:?}", reports) };
     assert!(why.starts_with("interrupted; could not undo: namespace sanity-"), "{why}");
     assert_eq!((left.len(), summary.halt), (1, Halt::Interrupted));
@@ -158,7 +154,7 @@ async fn an_interruption_leaves_nothing() {
         }
         raise.send(Halt::Interrupted).unwrap();
     };
-    let ((reports, summary), ()) = tokio::join!(run(&api, signal), interrupting);
+    let ((reports, summary), ()) = tokio::join!(run_until(&api, TEST, signal), interrupting);
     let [(Outcome::Skipped(why), left)] = &reports[..] else { panic!("{:?}", reports) };
     assert_eq!((why.as_str(), left.len()), ("interrupted", 0));
     assert_eq!(summary.halt, Halt::Interrupted);
@@ -170,8 +166,7 @@ async fn an_interruption_leaves_nothing() {
 async fn a_test_passes_when_the_cluster_does_as_it_should() {
     let api = cluster();
     api.store(|store| store.capacity_of = Some("a"));
-    let (_never, signal) = watch::channel(Halt::None);
-    let (reports, _) = run(&api, signal).await;
+    let (reports, _) = run(&api, TEST).await;
     assert!(matches!(&reports[..], [(Outcome::Passed, left)] if left.is_empty()), "{:?}", reports);
     let made =
         api.store(|store| store.sent.iter().find(|one| one["kind"] == "StorageClass").cloned()).unwrap();
@@ -188,9 +183,8 @@ async fn what_comes_behind_a_look_is_seen_at_once() {
     };
     // The first read may precede the watch. The second one ends with nothing found when something changes.
     api.store(|store| store.then.extend([(LOOK, (|_| ()) as Happening), (LOOK, publish)]));
-    let (_never, signal) = watch::channel(Halt::None);
     let since = tokio::time::Instant::now();
-    let (reports, _) = run(&api, signal).await;
+    let (reports, _) = run(&api, TEST).await;
     assert!(matches!(&reports[..], [(Outcome::Passed, _)]), "{:?}", reports);
     assert_eq!(since.elapsed(), Duration::ZERO, "on a clock that moves when nobody has anything to do");
 }

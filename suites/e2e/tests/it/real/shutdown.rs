@@ -3,12 +3,11 @@
 use csi_harness::prelude::Stop;
 use csi_suite_e2e::cluster::{Cluster as _, Feature};
 use csi_suite_e2e::kube_cluster::cleanup::clean_up;
-use csi_suite_e2e::kube_cluster::{KubeClusters, NodeCommands, Settings};
-use csi_suite_e2e::volume_slots::VolumeSlots;
+use csi_suite_e2e::kube_cluster::{KubeCluster, NodeCommands, Settings};
 use serde_json::{Value, json};
 
 use super::api::Api;
-use super::{LIMIT, NAMESPACE, RUN, class, cluster, found, namespace, server, settings};
+use super::{class, cluster, found, namespace, namespace_with, server, settings};
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
@@ -23,11 +22,10 @@ fn taints(api: &Api) -> Value {
     api.object("nodes", "", "node-a").unwrap()["spec"]["taints"].clone()
 }
 
-/// Returns a cluster whose nodes can be shut down.
-async fn with_commands(api: &Api, shut_down: &str, start: &str) -> KubeClusters {
+/// Makes the namespace of a test in a cluster whose nodes can be shut down.
+async fn with_commands(api: &Api, shut_down: &str, start: &str) -> KubeCluster {
     let node_commands = NodeCommands { shut_down: shut_down.to_owned(), start: start.to_owned() };
-    let settings = Settings { node_commands: Some(node_commands), ..settings() };
-    KubeClusters::new(found(api).await, settings, VolumeSlots::default(), LIMIT, |_| {})
+    namespace_with(found(api).await, Settings { node_commands: Some(node_commands), ..settings() })
 }
 
 #[tokio::test]
@@ -36,7 +34,7 @@ async fn a_node_that_is_down_is_out_of_service_until_it_is_back() {
     let place = tempfile::tempdir().unwrap();
     let log = place.path().join("log");
     let command = |word: &str| format!("echo {word} $NODE >> {}", log.display());
-    let real = with_commands(&api, &command("down"), &command("up")).await.namespace(RUN, NAMESPACE);
+    let real = with_commands(&api, &command("down"), &command("up")).await;
     let falls = async {
         while !log.exists() {
             tokio::task::yield_now().await;
@@ -60,7 +58,7 @@ async fn a_node_that_is_down_is_out_of_service_until_it_is_back() {
 async fn the_taint_of_a_killed_run_is_removed() {
     let api = cluster();
     node_is(&api, false);
-    let real = with_commands(&api, "true", "true").await.namespace(RUN, NAMESPACE);
+    let real = with_commands(&api, "true", "true").await;
     real.shut_node_down("node-a").await.unwrap();
     let cleaned = clean_up(&server(&api).await, |_| {}).await.unwrap();
     assert_eq!(cleaned.removed, ["the taint of Node node-a, which is out of service"]);
@@ -79,7 +77,7 @@ async fn without_commands_no_node_is_shut_down() {
 async fn the_taint_of_a_run_that_goes_on_stays() {
     let api = cluster();
     node_is(&api, false);
-    let real = with_commands(&api, "true", "true").await.namespace(RUN, NAMESPACE);
+    let real = with_commands(&api, "true", "true").await;
     real.create_storage_class(&class("class-0")).await.unwrap();
     real.shut_node_down("node-a").await.unwrap();
     let tainted = taints(&api);

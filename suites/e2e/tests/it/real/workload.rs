@@ -4,8 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use csi_suite_e2e::cluster::Cluster as _;
-use csi_suite_e2e::kube_cluster::{KubeCluster, KubeClusters};
-use csi_suite_e2e::volume_slots::VolumeSlots;
+use csi_suite_e2e::kube_cluster::KubeCluster;
 use csi_workload::checker::Span;
 use csi_workload::log::Log;
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -17,7 +16,7 @@ use tokio::process::Command;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 
-use super::{LIMIT, NAMESPACE, RUN, broken, cluster, found, settings};
+use super::{broken, cluster, found, namespace_with, settings};
 
 /// Limits the wait for a workload.
 const WAIT: Duration = Duration::from_secs(30);
@@ -110,7 +109,7 @@ async fn with_commands() -> KubeCluster {
     });
     let mut found = found(&cluster()).await;
     found.server.connection.client = Client::try_from(Config::new(server.parse().unwrap())).unwrap();
-    KubeClusters::new(found, settings(), VolumeSlots::default(), LIMIT, |_| {}).namespace(RUN, NAMESPACE)
+    namespace_with(found, settings())
 }
 
 #[tokio::test]
