@@ -25,7 +25,7 @@ use csi_suite_e2e::volume_slots::VolumeSlots;
 use csi_test_support::hostpath;
 use csi_test_support::run::Run;
 
-use crate::table::{On, ROWS, Row};
+use crate::table::{On, ROWS, Row, Setup};
 
 /// The definition needs a driver with these flags.
 const FLAGS: [&str; 6] = [
@@ -57,17 +57,19 @@ const RIGHT_MS: u64 = 600_000;
 
 /// Every test of the table has to pass without a defect.
 pub(crate) fn a_right_driver_passes() {
-    let of = |wanted: fn(&On) -> bool| {
-        ROWS.iter().filter(move |row| wanted(&row.on)).map(|row| row.test).collect()
+    for setup in Setup::ALL {
+        passes(on_hostpath(None, setup, Version::default(), tests_on(Some(setup))));
+    }
+    passes(Some(on_mock(None, &[], tests_on(None))));
+}
+
+/// Returns the tests that find defects of the reference driver in one setup, or of the driver in memory.
+fn tests_on(wanted: Option<Setup>) -> Vec<&'static str> {
+    let setup_of = |row: &Row| match row.on {
+        On::Hostpath(setup, _) => Some(setup),
+        On::Mock(..) => None,
     };
-    let newest = Version::default();
-    passes(on_hostpath(None, Setup::Plain, newest, of(|on| matches!(on, On::Hostpath(_)))));
-    passes(on_hostpath(None, Setup::SmallNode, newest, of(|on| matches!(on, On::Installed(_)))));
-    passes(on_hostpath(None, Setup::InUse, newest, of(|on| matches!(on, On::InUse(_)))));
-    passes(on_hostpath(None, Setup::Labelled, newest, of(|on| matches!(on, On::Labelled(_)))));
-    passes(on_hostpath(None, Setup::Upgraded, newest, of(|on| matches!(on, On::Upgraded(_)))));
-    passes(on_hostpath(None, Setup::TwoNodes, newest, of(|on| matches!(on, On::TwoNodes(_)))));
-    passes(Some(on_mock(None, &[], of(|on| matches!(on, On::Mock(..))))));
+    ROWS.iter().filter(|row| setup_of(row) == wanted).map(|row| row.test).collect()
 }
 
 fn passes(run: Option<Run>) {
@@ -108,19 +110,14 @@ pub(crate) fn is_found(row: &Row) {
     assert!(text.contains(row.says), "{row:#?} is found for another reason: {text}");
     let story = run.stories_of(row.test).join("\n");
     // A time line shows one volume, but a group whose members are of different moments is a finding about several volumes.
-    let is_of_several = matches!(row.on, On::InUse(Defect::GroupsOneByOne));
+    let is_of_several = matches!(row.on, On::Hostpath(_, Defect::GroupsOneByOne));
     assert_eq!(story.contains("time line of"), row.is_warning() && !is_of_several, "{story}");
 }
 
 /// Returns the run of the test of a row on the driver with the defect.
 fn with_defect(row: &Row, version: Version) -> Option<Run> {
     match row.on {
-        On::Hostpath(defect) => on_hostpath(Some(defect), Setup::Plain, version, vec![row.test]),
-        On::Installed(defect) => on_hostpath(Some(defect), Setup::SmallNode, version, vec![row.test]),
-        On::InUse(defect) => on_hostpath(Some(defect), Setup::InUse, version, vec![row.test]),
-        On::Labelled(defect) => on_hostpath(Some(defect), Setup::Labelled, version, vec![row.test]),
-        On::Upgraded(defect) => on_hostpath(Some(defect), Setup::Upgraded, version, vec![row.test]),
-        On::TwoNodes(defect) => on_hostpath(Some(defect), Setup::TwoNodes, version, vec![row.test]),
+        On::Hostpath(setup, defect) => on_hostpath(Some(defect), setup, version, vec![row.test]),
         On::Mock(defect, without) => Some(on_mock(Some(defect), without, vec![row.test])),
     }
 }
@@ -133,22 +130,6 @@ pub(crate) fn is_right_in_another_version(row: &Row) {
     assert!(matches!(report.outcome, Outcome::Passed | Outcome::Skipped(_)), "{row:#?}: {report:#?}");
 }
 
-/// The reference driver is installed in one of these ways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Setup {
-    Plain,
-    /// The driver has a manifest, and runs on a small node.
-    SmallNode,
-    /// The driver is a process of its own whose mount calls are watched, and its CSIDriver has seLinuxMount.
-    Labelled,
-    /// The driver is a process of its own and has a next version.
-    Upgraded,
-    /// The driver has another node, which reaches all volumes as well.
-    TwoNodes,
-    /// Volumes are created when pods need them, and what happens to a workload is a warning.
-    InUse,
-}
-
 /// Runs tests on the reference driver. Without root, it prints that the test is skipped.
 fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Vec<&str>) -> Option<Run> {
     let ran = hostpath::in_directory(async |root| {
@@ -158,7 +139,7 @@ fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Ve
             Setup::SmallNode => &[IN_ORDER, "--attach-limit=3"],
             // A node that is shut down cannot unpublish a volume before it is detached.
             Setup::TwoNodes => &[&other_node, "--enable-topology=false"],
-            Setup::Plain | Setup::InUse | Setup::Labelled | Setup::Upgraded => &[IN_ORDER],
+            _ => &[IN_ORDER],
         };
         let flags = [&FLAGS, own_flags].concat();
         let (driver, promise) = match setup {
@@ -182,15 +163,13 @@ fn on_hostpath(defect: Option<Defect>, setup: Setup, version: Version, tests: Ve
         if setup == Setup::InUse {
             bind_late(&definition);
         }
+        let mut endpoints = vec![hostpath::endpoint(root)];
         if setup == Setup::TwoNodes {
             reach_all_nodes(&definition);
+            endpoints.push(hostpath::other_node(root));
         }
         // With this variant, the driver is right in the end.
         let is_faulty = defect.is_some_and(|defect| defect != Defect::SnapshotsNeedQuiet);
-        let mut endpoints = vec![hostpath::endpoint(root)];
-        if setup == Setup::TwoNodes {
-            endpoints.push(hostpath::other_node(root));
-        }
         let suite = suite(&definition, manifests, endpoints.len(), version, is_faulty);
         let mut config = config_of(root, &endpoints, is_faulty);
         if setup == Setup::Upgraded {
@@ -250,20 +229,17 @@ fn on_mock(defect: Option<MockDefect>, without: &[Capability], tests: Vec<&str>)
         health_dir: Some(root.clone()),
         ..csi_mock_driver::Config::default()
     };
-    let endpoint = |node: usize| Endpoint::Unix(root.join(format!("csi-{node}.sock")));
     let nodes = config.nodes.len();
+    let endpoint = |node: usize| Endpoint::Unix(root.join(format!("csi-{node}.sock")));
+    let endpoints: Vec<Endpoint> = (0..nodes).map(endpoint).collect();
     let driver = Driver::in_process({
-        let root = root.clone();
+        let endpoints = endpoints.clone();
         move || {
             let driver = MockDriver::new(config.clone())?;
             let nodes = (0..).map_while(|node| driver.at_node(node)).map(|driver| driver.routes());
-            Ok(nodes
-                .enumerate()
-                .map(|(node, routes)| (Endpoint::Unix(root.join(format!("csi-{node}.sock"))), routes))
-                .collect())
+            Ok(endpoints.iter().cloned().zip(nodes).collect())
         }
     });
-    let endpoints: Vec<Endpoint> = (0..nodes).map(endpoint).collect();
     let definition = promised(&root, "mock.yaml", &["snapshotDataSource"]);
     let suite = suite(&definition, "", nodes, Version::default(), defect.is_some());
     let ran = run(driver, config_of(&root, &endpoints, defect.is_some()), suite, &tests);

@@ -8,20 +8,31 @@ use csi_suite_e2e::version::Version;
 /// One of these drivers has the defect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum On {
-    /// The defect is in the reference driver.
-    Hostpath(Defect),
-    /// The reference driver runs on a small node, with a CSIDriver that requests limits to be read again and tokens in secrets.
-    Installed(Defect),
-    /// The reference driver creates volumes when pods need them. A mistake that hurts a workload is a warning.
-    InUse(Defect),
-    /// The reference driver is a process of its own whose mount calls are watched. Its CSIDriver has seLinuxMount.
-    Labelled(Defect),
-    /// The reference driver is a process of its own, which is replaced by its next version and then by the version before.
-    Upgraded(Defect),
-    /// The reference driver has two nodes, which share all volumes.
-    TwoNodes(Defect),
+    /// The reference driver is installed in this way.
+    Hostpath(Setup, Defect),
     /// The driver in memory lacks some capabilities. It serves for defects that show without pods that look at volumes.
     Mock(MockDefect, &'static [Capability]),
+}
+
+/// The reference driver is installed in one of these ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setup {
+    Plain,
+    /// The driver runs on a small node, with a CSIDriver that requests limits to be read again and tokens in secrets.
+    SmallNode,
+    /// The driver creates volumes when pods need them. A mistake that hurts a workload is a warning.
+    InUse,
+    /// The driver is a process of its own whose mount calls are watched, and its CSIDriver has seLinuxMount.
+    Labelled,
+    /// The driver is a process of its own, which is replaced by its next version and then by the version before.
+    Upgraded,
+    /// The driver has two nodes, which share all volumes.
+    TwoNodes,
+}
+
+impl Setup {
+    pub(crate) const ALL: [Setup; 6] =
+        [Setup::Plain, Setup::SmallNode, Setup::InUse, Setup::Labelled, Setup::Upgraded, Setup::TwoNodes];
 }
 
 /// A row has a defect, and the test that finds it.
@@ -41,47 +52,42 @@ pub(crate) struct Row {
 impl Row {
     /// Returns true if the test only warns.
     pub(crate) fn is_warning(&self) -> bool {
-        matches!(self.on, On::InUse(_))
+        matches!(self.on, On::Hostpath(Setup::InUse, _))
     }
 
     /// Returns the name of the trial.
     pub(crate) fn label(&self) -> String {
         match self.on {
-            On::Hostpath(defect)
-            | On::Installed(defect)
-            | On::InUse(defect)
-            | On::Labelled(defect)
-            | On::Upgraded(defect)
-            | On::TwoNodes(defect) => format!("{defect:?}/{}", self.test),
+            On::Hostpath(_, defect) => format!("{defect:?}/{}", self.test),
             On::Mock(defect, _) => format!("{defect:?}/{}", self.test),
         }
     }
 }
 
 const fn row(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
-    Row { on: On::Hostpath(defect), flaw, test, says, versions: None }
+    Row { on: On::Hostpath(Setup::Plain, defect), flaw, test, says, versions: None }
 }
 
 const fn installed(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
-    Row { on: On::Installed(defect), flaw, test, says, versions: None }
+    Row { on: On::Hostpath(Setup::SmallNode, defect), flaw, test, says, versions: None }
 }
 
 const fn in_use(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
-    Row { on: On::InUse(defect), flaw, test, says, versions: None }
+    Row { on: On::Hostpath(Setup::InUse, defect), flaw, test, says, versions: None }
 }
 
 const fn labelled(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
-    Row { on: On::Labelled(defect), flaw, test, says, versions: None }
+    Row { on: On::Hostpath(Setup::Labelled, defect), flaw, test, says, versions: None }
 }
 
 const fn upgraded(defect: Defect, flaw: &'static str, says: &'static str) -> Row {
     let test = "driver-upgrade/dynamic-pv-block-volmode:should-keep-volumes-snapshots-and-running-pods-when-the-driver-is-replaced-by-its-next-version";
-    Row { on: On::Upgraded(defect), flaw, test, says, versions: None }
+    Row { on: On::Hostpath(Setup::Upgraded, defect), flaw, test, says, versions: None }
 }
 
 const fn two_nodes(defect: Defect, flaw: &'static str, says: &'static str) -> Row {
     let test = "non-graceful-node-shutdown/dynamic-pv-block-volmode:should-move-a-volume-with-its-data-to-another-node-when-its-node-is-shut-down-and-keep-them-when-that-node-returns";
-    Row { on: On::TwoNodes(defect), flaw, test, says, versions: None }
+    Row { on: On::Hostpath(Setup::TwoNodes, defect), flaw, test, says, versions: None }
 }
 
 /// Returns a row whose defect is found in one version of Kubernetes, and not in another one.
