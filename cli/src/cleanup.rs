@@ -1,18 +1,18 @@
 //! `--cleanup`: undoes what earlier runs left behind, because they were killed or the driver failed to.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use csi_harness::config::Config;
 use csi_harness::driver::Driver;
 use csi_harness::resources::logbook::{self, Remains, RunOf};
 
-use crate::connect::connect;
+use crate::connect::{connect, leave};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::note;
 use crate::standing::Standing;
-use crate::stop::{Stopper, say};
+use crate::stop::Stopper;
 
 /// Undoes what is left of runs against the driver of this configuration, and of those whose driver ended with them.
 pub(crate) fn clean_up(config: Config, driver: Option<Driver>) -> Result<Exit, Error> {
@@ -99,6 +99,12 @@ pub(crate) fn forget() -> Result<Exit, Error> {
             "forgotten: {resources} leftovers of {runs} earlier runs; nothing was removed from any driver"
         )?,
     }
+    Ok(name_left(&left)?)
+}
+
+/// Names the things that were not removed, which decide the exit code.
+pub(crate) fn name_left(left: &[String]) -> io::Result<Exit> {
+    let mut out = anstream::stdout();
     left.iter().try_for_each(|thing| writeln!(out, "left: {thing}"))?;
     Ok(if left.is_empty() { Exit::Success } else { Exit::Failed })
 }
@@ -138,14 +144,7 @@ async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Re
             left.extend(ended);
         }
         drop(target);
-        if let Some(driver) = driver
-            && let Err(error) = driver.leave().await
-        {
-            say(&csi_harness::text::message::error_chain(&error));
-        }
+        leave(driver).await;
     }
-    for thing in &left {
-        writeln!(out, "left: {thing}")?;
-    }
-    Ok(if left.is_empty() { Exit::Success } else { Exit::Failed })
+    Ok(name_left(&left)?)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use csi_harness::client::target::{Target, TargetError};
 use csi_harness::config::Config;
 use csi_harness::driver::Driver;
+use csi_harness::text::message::error_chain;
 
 use crate::args::RunArgs;
 use crate::driver_log::LogFile;
@@ -143,5 +144,14 @@ pub(crate) async fn connect(config: Config, driver: Option<Driver>) -> Result<Ar
             standing.clear();
             Ok(target?)
         }
+    }
+}
+
+/// Leaves a driver as it was found, and says why if that fails.
+pub(crate) async fn leave(driver: Option<Driver>) {
+    if let Some(driver) = driver
+        && let Err(error) = driver.leave().await
+    {
+        say(&error_chain(&error));
     }
 }

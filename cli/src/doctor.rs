@@ -15,7 +15,7 @@ use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::list::json;
-use crate::stop::{Stopper, say};
+use crate::stop::until_signal;
 
 /// The result of one examination.
 #[derive(Serialize)]
@@ -79,14 +79,7 @@ pub(crate) fn doctor(args: DoctorArgs) -> Result<Exit, Error> {
     };
     let process = config.as_ref().and_then(|config| Driver::of(config, None));
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
-    let stopper = Stopper::new();
-    let report = runtime.block_on(async {
-        tokio::select! {
-            report = examine(config, process.clone()) => report.map(Some),
-            left = stopper.on_signals() => left.map(|()| None).map_err(Error::Runtime),
-            _ = stopper.raised() => Ok(None),
-        }
-    });
+    let report = runtime.block_on(until_signal(examine(config, process.clone())));
     runtime.shutdown_background();
     if let Some(process) = process {
         process.abandon();
@@ -105,11 +98,7 @@ async fn examine(config: Option<Config>, process: Option<Driver>) -> Result<(Rep
     let mut report = Report { machine: machine::examine().await?, driver: None, unreachable: None };
     let Some(config) = config else { return Ok((report, None)) };
     let examined = driver::examine(config, process.clone()).await;
-    if let Some(process) = process
-        && let Err(error) = process.leave().await
-    {
-        say(&error_chain(&error));
-    }
+    connect::leave(process).await;
     match examined {
         Ok(examined) => {
             report.driver = Some(examined);

@@ -124,8 +124,13 @@ fn for_kube_alone(args: &ClusterArgs) -> Result<(), Error> {
         ("--upgrade-command", args.upgrade_command.is_some()),
         ("--node-shutdown-command", args.node_shutdown_command.is_some()),
     ];
-    match given.into_iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(Error::Flag { flag, problem: "is for --cluster kube".to_owned() }),
+    refuse_given(given, "is for --cluster kube")
+}
+
+/// Refuses the first of the flags that is given.
+fn refuse_given<const N: usize>(flags: [(&'static str, bool); N], problem: &str) -> Result<(), Error> {
+    match flags.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(Error::Flag { flag, problem: problem.to_owned() }),
         None => Ok(()),
     }
 }

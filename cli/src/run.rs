@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use anstream::stream::{AsLockedWrite, RawStream};
 use anstream::{AutoStream, ColorChoice};
 use csi_harness::checks::check::Planned;
 use csi_harness::checks::expected;
@@ -32,7 +34,7 @@ use csi_suite_stateful::case::Case;
 use crate::args::{Color, JunitNames, RunArgs, Terms, WordsArgs};
 use crate::bundle::{self, Bundle, Evidence};
 use crate::cleanup;
-use crate::connect::{announce, connect, process, reachable, refuse_other_name};
+use crate::connect::{announce, connect, leave, process, reachable, refuse_other_name};
 use crate::coverage;
 use crate::driver_log::LogFile;
 use crate::error::Error;
@@ -316,11 +318,7 @@ async fn execute(
     let (timer, limit) = (stopper.clone(), whole);
     tokio::spawn(async move { timer.on_timeout(limit).await });
     let ended = run_plan(args, plan, repeat, stopper, driver.clone(), log).await;
-    if let Some(driver) = driver
-        && let Err(error) = driver.leave().await
-    {
-        say(&error_chain(&error));
-    }
+    leave(driver).await;
     ended
 }
 
@@ -510,25 +508,20 @@ pub(crate) fn terminal(args: &WordsArgs, reports: &[(Format, Destination)]) -> T
         (false, _) => Detail::Full,
     };
     // A report on the standard output must not be mixed with words for people.
-    if reports.iter().any(|(_, destination)| destination.is_stdout()) {
-        let stderr = std::io::stderr();
-        let columns = columns(&stderr);
-        Terminal::new(Box::new(AutoStream::new(stderr, choice)) as Box<dyn Write>, detail)
-            .wrap_at(columns)
-            .durations(durations)
-    } else {
-        let stdout = std::io::stdout();
-        let columns = columns(&stdout);
-        Terminal::new(Box::new(AutoStream::new(stdout, choice)) as Box<dyn Write>, detail)
-            .wrap_at(columns)
-            .durations(durations)
-    }
+    let is_taken = reports.iter().any(|(_, destination)| destination.is_stdout());
+    let (stream, columns) =
+        if is_taken { coloured(std::io::stderr(), choice) } else { coloured(std::io::stdout(), choice) };
+    Terminal::new(stream, detail).wrap_at(columns).durations(durations)
 }
 
-/// The width of a terminal; `None` if this is no terminal, or its width is unknown.
-fn columns(stream: &impl std::os::fd::AsFd) -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(stream).ok()?;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+/// Returns a stream that has colours as chosen, and its width if it is a terminal whose width is known.
+fn coloured(
+    stream: impl RawStream + AsLockedWrite + AsFd + 'static,
+    choice: ColorChoice,
+) -> (Box<dyn Write>, Option<usize>) {
+    let size = rustix::termios::tcgetwinsize(&stream).ok();
+    let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    (Box::new(AutoStream::new(stream, choice)), columns)
 }
 
 /// Writes every report, also after one has failed. The error names each that failed.

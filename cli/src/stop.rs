@@ -7,6 +7,8 @@ use csi_harness::results::outcome::Halt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::error::Error;
+
 /// Raises the stop signal of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Stopper {
@@ -58,6 +60,18 @@ impl Stopper {
             }
             first
         });
+    }
+}
+
+/// Does work that makes nothing, so that the first signal ends it; then there is no result.
+pub(crate) async fn until_signal<T>(
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<Option<T>, Error> {
+    let stopper = Stopper::new();
+    tokio::select! {
+        done = work => done.map(Some),
+        left = stopper.on_signals() => left.map(|()| None).map_err(Error::Runtime),
+        _ = stopper.raised() => Ok(None),
     }
 }
 

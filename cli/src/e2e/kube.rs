@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use csi_harness::config::Elsewhere;
 use csi_suite_e2e::definition::Definition;
-use csi_suite_e2e::kube_cluster::api::Server;
 use csi_suite_e2e::kube_cluster::cleanup::{Cleanup, clean_up};
 use csi_suite_e2e::kube_cluster::connect::{Connection, KubeSource};
 use csi_suite_e2e::kube_cluster::discovery::Discovered;
@@ -19,13 +18,15 @@ use csi_suite_e2e::volume_slots::VolumeSlots;
 use tokio::runtime::Runtime;
 
 use super::with_sanity::Reached;
-use super::{Files, Shown, TEST_LIMIT, fill, load, print_plan, run_args, say_of, skips, suites};
+use super::{
+    Files, Shown, TEST_LIMIT, fill, load, print_plan, refuse_given, run_args, say_of, skips, suites,
+};
 use crate::args::{ClusterArgs, E2eArgs};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
 use crate::run::Defined;
-use crate::stop::{Stopper, say};
+use crate::stop::{Stopper, say, until_signal};
 use crate::{cleanup, note, run, settings};
 
 /// The default time limit for removing the objects of a test: namespaces take longer than a driver's calls.
@@ -38,7 +39,7 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     for_local_alone(&args)?;
     // It serves the connection, for as long as this function takes.
     let runtime = Runtime::new().map_err(Error::Runtime)?;
-    let connection = runtime.block_on(way(&args).connect())?;
+    let connection = runtime.block_on(source(&args).connect())?;
     if args.course.cleanup && !args.cluster.with_sanity {
         return removed(&runtime, connection);
     }
@@ -103,7 +104,8 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         config.elsewhere = Some(Elsewhere { driver, place });
         return run::run_suites(&args, config, suites, &terms, defined, repeat);
     }
-    let Some(reached) = reach(&runtime, &server, &driver)? else { return Ok(Exit::Interrupted) };
+    let reached = runtime.block_on(until_signal(Reached::find(&server, &driver)))?;
+    let Some(reached) = reached else { return Ok(Exit::Interrupted) };
     let mut config = reached.config(&mut args, &place)?;
     fill(&mut config, &definitions)?;
     let ended = run::run_suites(&args, config, suites, &terms, defined, repeat);
@@ -142,21 +144,10 @@ fn node_commands(args: &ClusterArgs) -> Option<NodeCommands> {
     Some(NodeCommands { shut_down, start: args.node_start_command.clone()? })
 }
 
-/// The driver through its sidecars; `None` after a signal.
-fn reach(runtime: &Runtime, server: &Server, driver: &str) -> Result<Option<Reached>, Error> {
-    let stopper = Stopper::new();
-    runtime.block_on(async {
-        tokio::select! {
-            reached = Reached::find(server, driver) => reached.map(Some),
-            left = stopper.on_signals() => left.map(|()| None).map_err(Error::Runtime),
-            _ = stopper.raised() => Ok(None),
-        }
-    })
-}
-
 /// Deletes the objects that killed runs have left in the driver itself.
 fn undone(runtime: &Runtime, found: &Discovered, driver: &str, args: E2eArgs) -> Result<Exit, Error> {
-    let Some(reached) = reach(runtime, &found.server, driver)? else { return Ok(Exit::Interrupted) };
+    let reached = runtime.block_on(until_signal(Reached::find(&found.server, driver)))?;
+    let Some(reached) = reached else { return Ok(Exit::Interrupted) };
     let config = reached.config(&mut run_args(args), &place(found))?;
     let ended = cleanup::clean_up(config, None);
     runtime.block_on(reached.clear_after_killed()).map_err(Error::Remains)?;
@@ -164,7 +155,8 @@ fn undone(runtime: &Runtime, found: &Discovered, driver: &str, args: E2eArgs) ->
     ended
 }
 
-fn way(args: &E2eArgs) -> KubeSource {
+/// The place where the access to the cluster is described.
+pub(super) fn source(args: &E2eArgs) -> KubeSource {
     KubeSource { kubeconfig: args.cluster.kubeconfig.clone(), context: args.cluster.context.clone() }
 }
 
@@ -197,13 +189,7 @@ fn for_local_alone(args: &E2eArgs) -> Result<(), Error> {
         ("--restart-timeout", limits.restart_timeout.is_some()),
         ("--alive-timeout", limits.alive_timeout.is_some() && !cluster.with_sanity),
     ];
-    match given.into_iter().find(|(_, given)| *given) {
-        Some((flag, _)) => {
-            let problem = "is not for --cluster kube, where the cluster's own components call the driver";
-            Err(Error::Flag { flag, problem: problem.to_owned() })
-        }
-        None => Ok(()),
-    }
+    refuse_given(given, "is not for --cluster kube, where the cluster's own components call the driver")
 }
 
 /// The access to nodes, if the user permits it.
@@ -250,6 +236,5 @@ fn removed(runtime: &Runtime, connection: Connection) -> Result<Exit, Error> {
         writeln!(out, "nothing is left of earlier runs")?;
     }
     removed.iter().try_for_each(|thing| writeln!(out, "removed: {thing}"))?;
-    left.iter().try_for_each(|thing| writeln!(out, "left: {thing}"))?;
-    Ok(if left.is_empty() { Exit::Success } else { Exit::Failed })
+    Ok(cleanup::name_left(&left)?)
 }

@@ -3,30 +3,23 @@
 use std::io::{self, Write as _};
 
 use csi_suite_e2e::definition::ClassErrors;
-use csi_suite_e2e::kube_cluster::connect::KubeSource;
 use csi_suite_e2e::preflight::{Finding, GatherError, Level, Plugin, gather, judge};
 use tokio::runtime::Runtime;
 
+use super::kube::source;
 use super::{Files, load, run_args};
 use crate::args::E2eArgs;
 use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::init::on_one_line;
-use crate::stop::Stopper;
+use crate::stop::until_signal;
 
 /// Prints the findings. An error is something without which tests could not judge the driver.
 pub(super) fn preflight(args: E2eArgs) -> Result<Exit, Error> {
     let loaded = load(&args)?;
     let runtime = Runtime::new().map_err(Error::Runtime)?;
-    let stopper = Stopper::new();
-    let findings = runtime.block_on(async {
-        tokio::select! {
-            findings = look(args, &loaded) => findings.map(Some),
-            left = stopper.on_signals() => left.map(|()| None).map_err(Error::Runtime),
-            _ = stopper.raised() => Ok(None),
-        }
-    });
+    let findings = runtime.block_on(until_signal(look(args, &loaded)));
     runtime.shutdown_background();
     let Some(findings) = findings? else { return Ok(Exit::Interrupted) };
     Ok(print(&findings)?)
@@ -34,9 +27,7 @@ pub(super) fn preflight(args: E2eArgs) -> Result<Exit, Error> {
 
 /// Collects the findings. One that several definitions share appears once, with all of their labels.
 async fn look(args: E2eArgs, loaded: &Files) -> Result<Vec<Finding>, Error> {
-    let way =
-        KubeSource { kubeconfig: args.cluster.kubeconfig.clone(), context: args.cluster.context.clone() };
-    let connection = way.connect().await?;
+    let connection = source(&args).connect().await?;
     let plugin = match args.target.is_embedded() {
         true => None,
         false => Some(plugin(args).await?),
