@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use sha2::{Digest as _, Sha256};
 
 use crate::driver_command::driver_command;
-use crate::program::{Said, check, program};
+use crate::program::{Folder, check};
 
 /// Only the driver may be given this value: no file of the bundle may contain it.
 const SECRET: &str = "hunter2";
@@ -28,25 +28,17 @@ pub(crate) fn files(archive: &Path) -> BTreeMap<String, String> {
 
 #[test]
 fn a_bundle_has_everything_but_secrets() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (endpoint, secrets, bundle) = (path("csi.sock"), path("csi.sock.secrets"), path("bundle.tar.gz"));
-    fs::write(&secrets, format!("CreateVolume: {{password: {SECRET}}}")).unwrap();
-    fs::create_dir(path("cases")).unwrap();
-    fs::write(path("cases/one.yaml"), "a: case\n").unwrap();
-    fs::write(path("known"), "controller/create-volume/too-long-name*  # our issue 3\n").unwrap();
-    let mut run = program();
-    run.env("TMPDIR", directory.path());
-    run.args([
-        "--endpoint",
-        &endpoint,
-        "--driver-command",
-        &driver_command(&endpoint),
-        "--secrets",
-        &secrets,
-    ]);
-    run.args(["--regressions", &path("cases"), "--known-failing", &path("known"), "--bundle", &bundle]);
-    let said = Said::from(run.args(["--filter", "controller/create-volume/no-name"]).output().unwrap());
+    let folder = Folder::new();
+    let (endpoint, cases, bundle) =
+        (folder.path("csi.sock"), folder.path("cases"), folder.path("bundle.tar.gz"));
+    let secrets = folder.write("csi.sock.secrets", &format!("CreateVolume: {{password: {SECRET}}}"));
+    fs::create_dir(&cases).unwrap();
+    folder.write("cases/one.yaml", "a: case\n");
+    let known = folder.write("known", "controller/create-volume/too-long-name*  # our issue 3\n");
+    let command = driver_command(&endpoint);
+    let driver = ["--endpoint", &endpoint, "--driver-command", &command, "--secrets", &secrets];
+    let kept = ["--regressions", &cases, "--known-failing", &known, "--bundle", &bundle];
+    let said = folder.run(&[&driver[..], &kept, &["--filter", "controller/create-volume/no-name"]].concat());
     let files = files(Path::new(&bundle));
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     let expected = [
@@ -82,9 +74,8 @@ fn a_bundle_has_everything_but_secrets() {
 
 #[test]
 fn a_verified_archive_ends_as_its_run_did() {
-    let directory = tempfile::tempdir().unwrap();
-    let bundle = directory.path().join("bundle.tar.gz");
-    let bundle = bundle.to_str().unwrap();
+    let folder = Folder::new();
+    let bundle = &folder.path("bundle.tar.gz");
     let run = ["--filter", "identity/", "--bundle", bundle];
     for (defect, code, verdict) in
         [(&[][..], 0, "passes"), (&["--mock-defect", "get-plugin-info-name-empty"], 1, "does not conform")]
@@ -97,15 +88,17 @@ fn a_verified_archive_ends_as_its_run_did() {
 
 #[test]
 fn what_is_no_archive_or_no_place_for_one_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    fs::write(path("text"), "no archive").unwrap();
-    check(&["verify", &path("text")], 2, &["not an archive of csi-sanity"]);
-    check(&["verify", &path("none")], 2, &["failed to read the archive", "No such file"]);
+    let folder = Folder::new();
+    check(&["verify", &folder.write("text", "no archive")], 2, &["not an archive of csi-sanity"]);
+    check(&["verify", &folder.path("none")], 2, &["failed to read the archive", "No such file"]);
     let run = ["--filter", "identity/", "--bundle"];
     check(&[&run[..], &["/dev/full"]].concat(), 3, &["--bundle", "No space left"]);
-    check(&[&run[..], &[&path("none/b.tar.gz")]].concat(), 2, &["--bundle", "is missing"]);
+    check(&[&run[..], &[&folder.path("none/b.tar.gz")]].concat(), 2, &["--bundle", "is missing"]);
     check(&[&run[..], &["-"]].concat(), 2, &["--bundle", "name a file"]);
-    let report = format!("json={}", path("both"));
-    check(&[&run[..], &[&path("both"), "--report", &report]].concat(), 2, &["--bundle", "name another one"]);
+    let report = format!("json={}", folder.path("both"));
+    check(
+        &[&run[..], &[&folder.path("both"), "--report", &report]].concat(),
+        2,
+        &["--bundle", "name another one"],
+    );
 }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::driver::{Driver, LONG};
 use crate::driver_command::quiet_driver_command;
-use crate::program::{Said, program};
+use crate::program::{Folder, Said, program};
 
 /// This is the directory for temporary files of all runs of one test.
 struct Place(TempDir);
@@ -191,14 +191,13 @@ fn rejected_deletions_are_listed_and_repeated_later() {
 
 #[test]
 fn a_driver_that_a_killed_run_had_started_is_ended() {
-    let (place, directory) = (Place::new(), tempfile::tempdir().unwrap());
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (endpoint, process) = (path("csi.sock"), path("process"));
+    let (place, folder) = (Place::new(), Folder::new());
+    let (endpoint, process) = (folder.path("csi.sock"), folder.path("process"));
     let command = format!("echo $$ > {process}; {}", quiet_driver_command(&endpoint));
     let driver = ["--endpoint", &endpoint, "--driver-command", &command];
     let child = place.start(&[&driver[..], &["--filter", "controller/create-volume/"]].concat());
     place.wait_for("\"made\"");
-    let orphan: i32 = std::fs::read_to_string(&process).unwrap().trim().parse().unwrap();
+    let orphan: i32 = folder.read("process").trim().parse().unwrap();
     kill(child);
     assert!(runs(orphan), "it has outlived the run");
     place.cleanup(&driver, 0);

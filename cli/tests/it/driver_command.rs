@@ -10,7 +10,7 @@ use csi_proto::{Listener, stop_signal};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::driver::{Driver, LONG};
-use crate::program::{Said, check, program};
+use crate::program::{Folder, Said, check, program, read_json};
 
 /// This variable names the endpoint to the process that plays the driver.
 const ENDPOINT: &str = "CSI_SANITY_TEST_DRIVER_ENDPOINT";
@@ -63,29 +63,27 @@ pub(crate) fn quiet_driver_command(endpoint: &str) -> String {
 
 #[test]
 fn a_driver_that_dies_is_started_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (endpoint, secrets) = (path("csi.sock"), path("csi.sock.secrets"));
-    std::fs::write(&secrets, format!("CreateVolume: {{password: {SECRET}}}")).unwrap();
-    let mut run: Command = program();
-    run.env("TMPDIR", directory.path());
-    run.args(["--endpoint", &endpoint, "--driver-command", &driver_command(&endpoint), "--report", "json=-"]);
-    run.args(["--driver-log", &path("driver.log"), "--secrets", &secrets]);
-    let output = run.args(["--filter", "controller/create-volume/*name*"]).output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let folder = Folder::new();
+    let endpoint = folder.path("csi.sock");
+    let secrets = folder.write("csi.sock.secrets", &format!("CreateVolume: {{password: {SECRET}}}"));
+    let command = driver_command(&endpoint);
+    let driver = ["--endpoint", &endpoint, "--driver-command", &command, "--secrets", &secrets];
+    let log = folder.path("driver.log");
+    let output = ["--report", "json=-", "--driver-log", &log, "--filter", "controller/create-volume/*name*"];
+    let Said { code, stdout, stderr } = folder.run(&[driver, output].concat());
+    assert_eq!(code, Some(1), "{stderr}");
     assert!(stderr.contains("crashed on CreateVolume"), "{stderr}");
     assert!(stderr.contains("CreateVolume crashes, as the defect asks"), "its last words: {stderr}");
-    let printed = format!("the output of the driver is in {}", path("driver.log"));
+    let printed = format!("the output of the driver is in {log}");
     assert!(stderr.contains(&printed) && !stderr.contains(SECRET), "{stderr}");
-    let log = std::fs::read_to_string(path("driver.log")).unwrap();
-    assert!(log.matches("started\n").count() >= 2, "it was started again: {log}");
-    assert!(log.contains(SECRET), "the log is the driver's own: {log}");
+    let logged = folder.read("driver.log");
+    assert!(logged.matches("started\n").count() >= 2, "it was started again: {logged}");
+    assert!(logged.contains(SECRET), "the log is the driver's own: {logged}");
 
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     let crashes = report["crashes"].as_array().unwrap();
     assert!(!crashes.is_empty() && crashes.iter().all(|crash| crash["back"] == true), "{crashes:?}");
-    assert!(crashes.iter().all(|crash| crash["log"] == path("driver.log")), "{crashes:?}");
+    assert!(crashes.iter().all(|crash| crash["log"] == log), "{crashes:?}");
     let killed = |check: &&serde_json::Value| check["driver_printed"].is_array();
     assert!(report["checks"].as_array().unwrap().iter().any(|check| killed(&check)), "{report}");
     assert!(!report.to_string().contains(SECRET), "{report}");
@@ -126,21 +124,17 @@ fn logs(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn driver_output_is_kept_beside_a_report_or_failure() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let endpoint = path("csi.sock");
-    let run = |more: &[&str]| {
-        let mut run = program();
-        run.env("TMPDIR", directory.path()).args(["--endpoint", &endpoint]);
-        run.args(["--driver-command", &driver_command(&endpoint)]).args(more);
-        Said::from(run.output().unwrap())
-    };
+    let folder = Folder::new();
+    let endpoint = folder.path("csi.sock");
+    let command = driver_command(&endpoint);
+    let driver = ["--endpoint", &endpoint, "--driver-command", &command];
+    let run = |more: &[&str]| folder.run(&[&driver[..], more].concat());
     let said = run(&["--filter", "identity/probe/"]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    assert!(logs(directory.path()).is_empty() && !said.stderr.contains("started"), "{}", said.stderr);
+    assert!(logs(folder.root()).is_empty() && !said.stderr.contains("started"), "{}", said.stderr);
 
     let said = run(&["--filter", "controller/create-volume/*name*"]);
-    let [kept] = &logs(directory.path())[..] else { panic!("one file") };
+    let [kept] = &logs(folder.root())[..] else { panic!("one file") };
     assert!(
         said.stderr.contains(&format!("the output of the driver is in {}", kept.display())),
         "{}",
@@ -148,20 +142,19 @@ fn driver_output_is_kept_beside_a_report_or_failure() {
     );
     assert!(said.stdout.contains(&format!("what it printed is in {}", kept.display())), "{}", said.stdout);
 
-    let report = format!("json={}", path("r.json"));
+    let report = format!("json={}", folder.path("r.json"));
     let said = run(&["--filter", "identity/probe/", "--report", &report]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    assert!(std::fs::read_to_string(path("r.driver.log")).unwrap().contains("started\n"));
+    assert!(folder.read("r.driver.log").contains("started\n"));
 }
 
 #[test]
 fn a_driver_that_does_not_start_is_told() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = directory.path().join("csi.sock").to_str().unwrap().to_owned();
+    let folder = Folder::new();
+    let (endpoint, log) = (folder.path("csi.sock"), folder.path("driver.log"));
     let command = "echo no such device >&2; exit 7";
     let arguments = ["--endpoint", &endpoint, "--driver-command", command, "--driver-log", "/dev/null/x"];
     check(&arguments, 2, &["/dev/null/x", "--driver-log"]);
-    let log = directory.path().join("driver.log").to_str().unwrap().to_owned();
     let arguments = ["--endpoint", &endpoint, "--driver-command", command, "--driver-log", &log];
     let ended = "the driver ended before it answered (exit status: 7); it printed last:\n  no such device\n";
     check(&arguments, 3, &[ended, &log]);
@@ -178,23 +171,20 @@ fn a_driver_that_listens_is_not_started_again() {
         ["--driver-command: a driver already listens at ", &driver.endpoint, "leave out --driver-command"];
     let flags = ["--endpoint", &driver.endpoint, "--driver-command", "exit 1"];
     check(&flags, 2, &printed);
-    let directory = tempfile::tempdir().unwrap();
-    let output = directory.path().to_str().unwrap();
-    check(&[&["init", "--output", output][..], &flags].concat(), 2, &printed);
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "init has written nothing");
+    let folder = Folder::new();
+    check(&[&["init", "--output", &folder.path("")][..], &flags].concat(), 2, &printed);
+    assert_eq!(std::fs::read_dir(folder.root()).unwrap().count(), 0, "init has written nothing");
 }
 
 #[test]
 fn a_driver_that_is_gone_is_named_with_its_last_lines() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (endpoint, once) = (path("csi.sock"), path("once"));
+    let folder = Folder::new();
+    let (endpoint, once) = (folder.path("csi.sock"), folder.path("once"));
     let spoilt = format!("if [ -e {once} ]; then echo the state is lost >&2; exit 3; fi; touch {once}");
     let command = format!("{spoilt}; {}", quiet_driver_command(&endpoint));
-    let mut run = program();
-    run.env("TMPDIR", directory.path()).args(["--endpoint", &endpoint, "--driver-command", &command]);
-    run.args(["--restart-timeout", "5s", "--jobs", "1", "--filter", "controller/create-volume/*name*"]);
-    let said = Said::from(run.output().unwrap());
+    let driver = ["--endpoint", &endpoint, "--driver-command", &command, "--restart-timeout", "5s"];
+    let checks = ["--jobs", "1", "--filter", "controller/create-volume/*name*"];
+    let said = folder.run(&[&driver[..], &checks].concat());
     let printed = format!("--- stdout\n{}\n--- stderr\n{}", said.stdout, said.stderr);
     assert_eq!(said.code, Some(1), "{printed}");
     for words in [
@@ -210,9 +200,8 @@ fn a_driver_that_is_gone_is_named_with_its_last_lines() {
 /// The driver must have ended when the program has, whichever way the program ended.
 #[test]
 fn the_driver_does_not_outlive_the_program() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (endpoint, pid) = (path("csi.sock"), path("pid"));
+    let folder = Folder::new();
+    let (endpoint, pid) = (folder.path("csi.sock"), folder.path("pid"));
     let command = format!("trap '' TERM; echo $$ > {pid}; sleep 1000; sleep 1000");
     let mut child = program()
         .args(["--endpoint", &endpoint, "--driver-command", &command, "--dial-timeout", "1h"])
@@ -226,7 +215,7 @@ fn the_driver_does_not_outlive_the_program() {
     stderr.find(|line| line.contains("press Ctrl-C again")).unwrap();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    let driver = std::fs::read_to_string(pid).unwrap();
+    let driver = folder.read("pid");
     let stat = format!("/proc/{}/stat", driver.trim());
     // An orphan stays as a zombie on a system in which no process reaps orphans.
     let alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
@@ -246,7 +235,5 @@ fn the_built_in_driver_breaks_off_and_lives_on() {
     let said = check(&arguments, 1, &[]);
     let sentence = "the driver keeps running, but Probe ends without a gRPC status";
     assert!(said.stdout.contains(sentence), "{}", said.stdout);
-    let report: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(report.path()).unwrap()).unwrap();
-    assert_eq!(report["crashes"], serde_json::json!([]));
+    assert_eq!(read_json(report.path())["crashes"], serde_json::json!([]));
 }

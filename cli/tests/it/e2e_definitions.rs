@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::bundle;
 use crate::cluster::Cluster;
 use crate::driver::Driver;
-use crate::program::{Said, check, run};
+use crate::program::{Said, check, read_json, run};
 
 /// The driver in memory passes this test.
 const TEST: &str = "volume-health/dynamic-pv-filesystem-volmode:return-normal-volume-health";
@@ -53,7 +53,7 @@ fn ends(directory: &Path, flags: &[&str]) -> Said {
 
 /// Returns the outcomes in a report by the ids of the checks.
 fn outcomes(report: &str) -> BTreeMap<String, String> {
-    let report: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    let report = read_json(report);
     let checks = report["checks"].as_array().unwrap().iter();
     checks.map(|check| (text(&check["id"]), text(&check["outcome"]))).collect()
 }

@@ -1,23 +1,18 @@
 //! `csi-sanity e2e` plans the tests, and reads the definition and the driver that it is for, before any test runs.
 
-use std::fs;
-use std::path::PathBuf;
-
 use csi_mock_driver::Config;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::driver::Driver;
-use crate::program::{check, program};
+use crate::program::{Folder, check, run};
 
 const MOCK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
 
 /// Writes a definition into a directory of its own.
-fn definition(text: &str) -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("driver.yaml");
-    fs::write(&path, text).unwrap();
-    (directory, path)
+fn definition(text: &str) -> (Folder, String) {
+    let folder = Folder::new();
+    let path = folder.write("driver.yaml", text);
+    (folder, path)
 }
 
 #[test]
@@ -79,10 +74,10 @@ fn an_older_version_registers_tests_that_it_skips() {
 
 #[test]
 fn a_reason_does_not_put_words_into_the_definition() {
-    let (_directory, path) = definition(
+    let (_folder, path) = definition(
         "StorageClass: {FromName: true}\nDriverInfo: {Name: a.example, Capabilities: {block: false}}\n",
     );
-    let said = check(&["e2e", "--plan", "--driver-definition", path.to_str().unwrap()], 0, &[]);
+    let said = check(&["e2e", "--plan", "--driver-definition", &path], 0, &[]);
     assert!(said.stdout.contains("the definition says block: false"), "{}", said.stdout);
     assert!(said.stdout.contains("the definition does not mention controllerExpansion"), "{}", said.stdout);
     assert!(!said.stdout.contains("the definition says controllerExpansion"), "{}", said.stdout);
@@ -91,29 +86,29 @@ fn a_reason_does_not_put_words_into_the_definition() {
 #[test]
 fn a_missing_manifest_is_an_error_of_the_plan_too() {
     for text in ["{FromFile: none.yaml}", "{FromExistingClassName: none}"] {
-        let (_directory, path) = definition(&format!("StorageClass: {text}\nDriverInfo: {{Name: a}}\n"));
-        check(&["e2e", "--plan", "--driver-definition", path.to_str().unwrap()], 2, &["none.yaml"]);
+        let (_folder, path) = definition(&format!("StorageClass: {text}\nDriverInfo: {{Name: a}}\n"));
+        check(&["e2e", "--plan", "--driver-definition", &path], 2, &["none.yaml"]);
     }
 }
 
 #[test]
 fn all_missing_classes_are_reported() {
     let classes = "StorageClass: {FromExistingClassName: one}\nSnapshotClass: {FromExistingClassName: two}\n";
-    let (_directory, path) = definition(&format!("{classes}DriverInfo: {{Name: a}}\n"));
+    let (_folder, path) = definition(&format!("{classes}DriverInfo: {{Name: a}}\n"));
     let shown = ["error: --driver-definition", "one.yaml", "error: --driver-definition", "two.yaml"];
-    check(&["e2e", "--plan", "--driver-definition", path.to_str().unwrap()], 2, &shown);
+    check(&["e2e", "--plan", "--driver-definition", &path], 2, &shown);
 }
 
 #[test]
 fn all_mistakes_in_a_definition_are_reported() {
-    let (_directory, path) =
+    let (_folder, path) =
         definition("DriverInfo:\n  Name: a\n  MaxFileSize: 1Gi\n  Capabilities: {block: 'yes'}\n");
     let shown = [
         "DriverInfo.MaxFileSize: expected a whole number of 0 or more, got a string",
         "error: ",
         "DriverInfo.Capabilities.block: expected true or false, got a string",
     ];
-    let said = check(&["e2e", "--plan", "--driver-definition", path.to_str().unwrap()], 2, &shown);
+    let said = check(&["e2e", "--plan", "--driver-definition", &path], 2, &shown);
     assert_eq!(said.stderr.matches("error: ").count(), 2, "{}", said.stderr);
 }
 
@@ -137,12 +132,10 @@ fn a_driver_of_another_name_is_an_early_error() {
     let said = check(&arguments, 2, &shown);
     assert_eq!(said.stdout, "", "no test has begun");
     check(&[&arguments[..], &["--plan"]].concat(), 2, &shown);
-    let (_directory, path) = definition("DriverInfo: {Name: other.example}\n");
-    let mut right = program();
-    right.args(["e2e", "--driver-definition", path.to_str().unwrap(), "--endpoint", &driver.endpoint]);
-    let said = right.args(["--filter", "capacity/*"]).output().unwrap();
-    let text = String::from_utf8_lossy(&said.stdout);
-    assert!(text.contains("other.example"), "{text} {}", String::from_utf8_lossy(&said.stderr));
+    let (_folder, path) = definition("DriverInfo: {Name: other.example}\n");
+    let right = ["e2e", "--driver-definition", &path, "--endpoint", &driver.endpoint];
+    let said = run(&[&right[..], &["--filter", "capacity/*"]].concat());
+    assert!(said.stdout.contains("other.example"), "{} {}", said.stdout, said.stderr);
 }
 
 #[test]

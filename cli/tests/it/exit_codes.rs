@@ -1,7 +1,7 @@
 use csi_mock_driver::{Config, Defect};
 
 use crate::driver::Driver;
-use crate::program::check;
+use crate::program::{Folder, check};
 
 /// Writes a file with this text, which exists as long as the value does.
 fn file(text: &str) -> tempfile::NamedTempFile {
@@ -232,9 +232,8 @@ fn a_run_ends_after_so_many_failures() {
 /// A check that the second run was not asked for counts as neither gone nor fixed.
 #[test]
 fn a_run_of_what_failed_is_compared_in_part() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (old, new) = (path("old.json"), path("new.json"));
+    let folder = Folder::new();
+    let (old, new) = (folder.path("old.json"), folder.path("new.json"));
     let write = |path: &str| format!("json={path}");
     check(&["--mock-defect", DEFECT, "--filter", INFO, "--report", &write(&old)], 1, &[]);
     check(&["--only-failed", &old, "--report", &write(&new)], 0, &[]);

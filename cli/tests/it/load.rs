@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::driver::{Driver, LONG};
 use crate::driver_command::{named_driver_command, quiet_driver_command};
-use crate::program::{check, program};
+use crate::program::{Folder, check, program, read_json};
 
 #[test]
 fn measurements_are_written_in_documented_fields() {
@@ -79,36 +79,28 @@ fn a_load_is_judged_without_an_rpc_that_never_succeeds() {
 
 #[test]
 fn a_wrong_workload_is_explained() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("mine.yaml");
-    fs::write(&file, "name: mine\ncallers: 2\nmix: {volume: 1}\nstages:\n- {hold: 5s, rate: -1}\n").unwrap();
-    let said = check(&["load", "--workload", file.to_str().unwrap()], 2, &[]);
-    assert!(
-        said.stderr.contains("mine.yaml") && said.stderr.contains("line 5") && said.stderr.contains("rate"),
-        "{}",
-        said.stderr
-    );
-    let said = check(&["load", "--threshold", "CreateVolum p99 < 1s"], 2, &[]);
-    assert!(said.stderr.contains("did you mean CreateVolume"), "{}", said.stderr);
+    let folder = Folder::new();
+    let text = "name: mine\ncallers: 2\nmix: {volume: 1}\nstages:\n- {hold: 5s, rate: -1}\n";
+    let file = folder.write("mine.yaml", text);
+    check(&["load", "--workload", &file], 2, &["mine.yaml", "line 5", "rate"]);
+    check(&["load", "--threshold", "CreateVolum p99 < 1s"], 2, &["did you mean CreateVolume"]);
 }
 
 #[test]
 fn a_preset_can_be_printed_changed_and_run() {
     let said = check(&["load", "--preset", "smoke", "--print"], 0, &[]);
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("mine.yaml");
-    fs::write(&file, said.stdout.replace("name: smoke", "name: mine")).unwrap();
-    let said = check(&["load", "--workload", file.to_str().unwrap(), "--duration", "1s"], 0, &[]);
+    let folder = Folder::new();
+    let file = folder.write("mine.yaml", &said.stdout.replace("name: smoke", "name: mine"));
+    let said = check(&["load", "--workload", &file, "--duration", "1s"], 0, &[]);
     assert!(said.stdout.contains("hold"), "{}", said.stdout);
 }
 
 #[test]
 fn a_load_does_not_differ_from_itself() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("load.json");
-    let results = format!("--results=json={}", path.display());
+    let folder = Folder::new();
+    let path = &folder.path("load.json");
+    let results = format!("--results=json={path}");
     check(&["load", "--preset", "polling", "--duration", "3s", &results], 0, &[]);
-    let path = path.to_str().unwrap();
     let limit = ["--threshold", "NodeGetVolumeStats p50 < +1%"];
     let said = check(&[&["compare", path, path], &limit[..]].concat(), 0, &[]);
     assert!(said.stdout.contains("no difference shown") && said.stdout.contains('✓'), "{}", said.stdout);
@@ -162,7 +154,7 @@ const PARTS: u32 = 10;
 
 /// Returns the numbers of calls in a stage, and those of its life cycles.
 fn counts(results: &Path, stage: &str) -> BTreeMap<String, u64> {
-    let report: Value = serde_json::from_str(&fs::read_to_string(results).unwrap()).unwrap();
+    let report = read_json(results);
     let stage = report["stages"].as_array().unwrap().iter().find(|one| one["name"] == stage).unwrap();
     // A stage that deletes volumes has no number of life cycles that are due.
     let number = |value: &Value| value.as_u64().unwrap_or_default();

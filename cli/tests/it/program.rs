@@ -1,6 +1,11 @@
 //! Runs the program.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
 
 /// Returns the program as a command, without the environment variables that set endpoints and colours.
 pub(crate) fn program() -> Command {
@@ -40,4 +45,42 @@ pub(crate) fn check(arguments: &[&str], code: i32, in_stderr: &[&str]) -> Said {
         assert!(said.stderr.contains(text), "{text:?} is missing: {printed}");
     }
     said
+}
+
+/// This directory has the files of a test, and is removed with this value.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Returns the path of a file, which need not exist.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.root().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file, and returns its path.
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        fs::write(self.root().join(name), text).unwrap();
+        self.path(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Runs the program to its end, with this directory for its temporary files.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+        program().env("TMPDIR", self.root()).args(arguments).output().unwrap().into()
+    }
+}
+
+/// Reads a file with JSON, such as a report.
+pub(crate) fn read_json(path: impl AsRef<Path>) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }

@@ -3,17 +3,20 @@ use std::fs;
 use csi_mock_driver::{Config, Defect, Secrets};
 
 use crate::driver::Driver;
-use crate::program::check;
+use crate::program::{Folder, Said, check, run};
 
 /// No output may contain this value.
 const SECRET: &str = "hunter2";
 
 #[test]
 fn every_kind_is_written_and_nothing_else() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let reports =
-        [("junit", path("r.xml")), ("json", path("r.json")), ("md", path("r.md")), ("html", path("r.html"))];
+    let folder = Folder::new();
+    let reports = [
+        ("junit", folder.path("r.xml")),
+        ("json", folder.path("r.json")),
+        ("md", folder.path("r.md")),
+        ("html", folder.path("r.html")),
+    ];
     let flags: Vec<String> = reports.iter().map(|(kind, path)| format!("--report={kind}={path}")).collect();
     let mut arguments = vec!["--filter", "identity/", "--seed", "42"];
     arguments.extend(flags.iter().map(String::as_str));
@@ -28,7 +31,7 @@ fn every_kind_is_written_and_nothing_else() {
     assert_eq!(json["summary"]["passed"], json["checks"].as_array().unwrap().len());
     assert_eq!(json["selection"]["is_whole"], false);
     assert!(html.starts_with("<!doctype html>") && html.contains("only those of"), "{html}");
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
+    assert_eq!(fs::read_dir(folder.root()).unwrap().count(), 4);
 }
 
 #[test]
@@ -40,29 +43,27 @@ fn a_report_on_the_standard_output_is_alone_there() {
 
 #[test]
 fn a_full_disk_names_its_report_and_spares_others() {
-    let directory = tempfile::tempdir().unwrap();
-    let md = directory.path().join("r.md");
-    let flag = format!("md={}", md.display());
+    let folder = Folder::new();
+    let flag = format!("md={}", folder.path("r.md"));
     let arguments = ["--filter", "identity/", "--report", "json=/dev/full", "--report", &flag];
     check(&arguments, 3, &["--report json", "/dev/full", "No space left"]);
-    assert!(fs::read_to_string(md).unwrap().contains("conforms"));
+    assert!(folder.read("r.md").contains("conforms"));
 }
 
 #[test]
 fn junit_has_times_ids_and_names_of_the_go_program() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("r.xml");
-    let report = format!("junit={}", path.display());
+    let folder = Folder::new();
+    let report = format!("junit={}", folder.path("r.xml"));
     let few = ["--filter", "identity/", "--report", &report];
     check(&few, 0, &[]);
-    let junit = fs::read_to_string(&path).unwrap();
+    let junit = folder.read("r.xml");
     assert!(junit.contains(r#"<testcase name="ready" classname="identity/probe""#), "{junit}");
     assert!(junit.contains(r#"<property name="id" value="identity/probe/ready"/>"#), "{junit}");
     assert_eq!(junit.matches(r#" timestamp=""#).count(), 1 + junit.matches("<testsuite ").count(), "{junit}");
 
     let defect = ["--mock-defect", "get-plugin-info-name-empty", "--junit-names", "go"];
     check(&[&few[..], &defect].concat(), 1, &[]);
-    let junit = fs::read_to_string(&path).unwrap();
+    let junit = folder.read("r.xml");
     let case = r#"<testcase name="[It] Identity Service GetPluginInfo should return appropriate information" classname="CSI Driver Test Suite""#;
     assert_eq!(junit.matches(case).count(), 1, "{junit}");
     let case = junit.split(case).nth(1).unwrap().split("</testcase>").next().unwrap();
@@ -72,53 +73,37 @@ fn junit_has_times_ids_and_names_of_the_go_program() {
 
 #[test]
 fn every_report_that_a_full_disk_spoils_is_named() {
-    let arguments = [
-        "--filter",
-        "identity/",
-        "--report",
-        "json=/dev/full",
-        "--report",
-        "md=/dev/full",
-        "--report",
-        "junit=/dev/full",
-    ];
+    let reports = ["--report=json=/dev/full", "--report=md=/dev/full", "--report=junit=/dev/full"];
     let named =
         ["failed to write 3 reports:\n  --report json: ", "\n  --report md: ", "\n  --report junit: "];
-    check(&arguments, 3, &named);
+    check(&[&["--filter", "identity/"], &reports[..]].concat(), 3, &named);
 }
 
 #[test]
 fn a_missing_folder_is_named_with_a_command() {
-    let directory = tempfile::tempdir().unwrap();
-    let deep = directory.path().join("none/deeper");
-    let report = format!("html={}/x.html", deep.display());
-    let folder = format!("the folder {} is missing", directory.path().join("none").display());
-    let made = format!("mkdir -p {}", deep.display());
-    check(&["--report", &report], 2, &["--report html", &folder, &made]);
+    let folder = Folder::new();
+    let deep = folder.path("none/deeper");
+    let report = format!("html={deep}/x.html");
+    let missing = format!("the folder {} is missing", folder.path("none"));
+    check(&["--report", &report], 2, &["--report html", &missing, &format!("mkdir -p {deep}")]);
 }
 
 #[test]
 fn two_reports_to_one_file_are_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("r");
-    let (one, same) = (format!("json={}", file.display()), format!("md={}/./r", directory.path().display()));
+    let folder = Folder::new();
+    let (one, same) = (format!("json={}", folder.path("r")), format!("md={}", folder.path("./r")));
     check(
         &["--report", &one, "--report", &same],
         2,
         &["json and md cannot both be written to", "of its own"],
     );
-    assert!(!file.exists());
+    assert!(!folder.root().join("r").exists());
     check(&["--report", "json=-", "--report", "md=-"], 2, &["json and md", "the standard output"]);
 }
 
 #[test]
 fn the_go_command_line_runs_with_its_files() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| {
-        let path = directory.path().join(name);
-        fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
+    let folder = Folder::new();
     let secret = format!("{{password: {SECRET}}}");
     let keys = [
         "CreateVolume",
@@ -136,10 +121,9 @@ fn the_go_command_line_runs_with_its_files() {
         "GetSnapshot",
     ];
     let lines: String = keys.iter().map(|key| format!("{key}Secret: {secret}\n")).collect();
-    let secrets = file("secrets.yaml", &lines);
-    let parameters = file("parameters.yaml", "pool: mock\n");
-    let junit = directory.path().join("junit.xml");
-    let junit = junit.to_str().unwrap();
+    let secrets = folder.write("secrets.yaml", &lines);
+    let parameters = folder.write("parameters.yaml", "pool: mock\n");
+    let junit = folder.path("junit.xml");
 
     // The driver refuses every call that comes without the secret.
     let required = [("password".to_owned(), SECRET.to_owned())].into();
@@ -159,7 +143,7 @@ fn the_go_command_line_runs_with_its_files() {
             "-ginkgo.skip",
             "snapshot|DeleteSnapshot",
             "-ginkgo.junit-report",
-            junit,
+            &junit,
             "-ginkgo.vv",
             "-ginkgo.trace",
         ],
@@ -174,49 +158,29 @@ fn the_go_command_line_runs_with_its_files() {
     }
 }
 
+/// Runs checks with a secret in the configuration, in as many words as possible.
+fn run_with_secret(driver: &Driver, secret: &str, filter: &str) -> Said {
+    let yaml = format!("endpoint: {}\nsecrets: {{CreateVolume: {{password: {secret}}}}}\n", driver.endpoint);
+    let folder = Folder::new();
+    run(&["--config", &folder.write("driver.yaml", &yaml), "--filter", filter, "-vv", "--report", "json=-"])
+}
+
 #[test]
 fn a_secret_sent_back_is_reported_without_its_text() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = directory.path().join("driver.yaml");
     let defects = vec![Defect::CreateVolumeContextHoldsSecrets, Defect::SecretsInErrors];
     let driver = Driver::start(Config { defects, ..Config::default() });
     let secret = "k7Q2mZ9x-T4vB";
-    let yaml = format!("endpoint: {}\nsecrets: {{CreateVolume: {{password: {secret}}}}}\n", driver.endpoint);
-    fs::write(&config, yaml).unwrap();
-    let said = crate::program::run(&[
-        "--config",
-        config.to_str().unwrap(),
-        "--filter",
-        "controller/create-volume/",
-        "--filter",
-        "every-reply/secrets/configured",
-        "-vv",
-        "--report",
-        "json=-",
-    ]);
+    let said = run_with_secret(&driver, secret, "controller/create-volume/,every-reply/secrets/configured");
     assert!(said.stdout.contains("a reply contains a secret of the configuration"), "{}", said.stdout);
     assert!(!said.stdout.contains(secret) && !said.stderr.contains(secret));
 }
 
 #[test]
 fn secrets_are_in_no_report_of_a_failure() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = directory.path().join("driver.yaml");
     // The driver wants another secret, so that every check with secrets fails and is reported.
     let required = [("password".to_owned(), "another".to_owned())].into();
     let driver = Driver::start(Config { required_secrets: Secrets(required), ..Config::default() });
-    let yaml = format!("endpoint: {}\nsecrets: {{CreateVolume: {{password: {SECRET}}}}}\n", driver.endpoint);
-    fs::write(&config, yaml).unwrap();
-    let arguments = [
-        "--config",
-        config.to_str().unwrap(),
-        "--filter",
-        "controller/create-volume/",
-        "-vv",
-        "--report",
-        "json=-",
-    ];
-    let said = crate::program::run(&arguments);
+    let said = run_with_secret(&driver, SECRET, "controller/create-volume/");
     assert_ne!(said.code, Some(0));
     assert!(said.stdout.contains(csi_proto::hidden::STRIPPED), "{}", said.stdout);
     assert!(!said.stdout.contains(SECRET) && !said.stderr.contains(SECRET));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use csi_harness::checks::check::Check;
 use serde_json::{Value, json};
 
-use crate::program::{Said, check, program, run};
+use crate::program::{Folder, Said, check, program, read_json, run};
 
 /// A run in one piece and one in shards are compared over this choice: many checks, some of which follow others or judge the whole run.
 const CHOICE: [&str; 6] = [
@@ -28,10 +28,6 @@ const DEFECT: [&str; 6] = [
     "--filter",
     "!idempotency/connection-broken-and-repeated",
 ];
-
-fn read(path: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
-}
 
 fn report(path: &Path) -> String {
     format!("--report=json={}", path.display())
@@ -66,7 +62,7 @@ fn compare(arguments: &[&str], code: i32) -> (Value, Value) {
     }
     let said = check(&["merge", shards.to_str().unwrap(), &report(&merged)], code, &[]);
     assert!(said.stdout.contains(" in 4 shards\n"), "{}", said.stdout);
-    let (whole, merged) = (read(&whole), read(&merged));
+    let (whole, merged) = (read_json(&whole), read_json(&merged));
     for key in ["summary", "verdict", "selection", "areas", "statement", "interrupted"] {
         assert_eq!(merged[key], whole[key], "{key}");
     }
@@ -140,7 +136,7 @@ fn two_shards_fuzz_with_what_no_other_one_sends() {
         let arguments =
             ["fuzz", "--seed", "3", "--duration", "30s", "--inputs", "40", "--shard", &shard, &flag];
         check(&arguments, 0, &[&format!("shard {index} of 2: ")]);
-        read(&report)
+        read_json(&report)
     };
     let [one, two] = ["1", "2"].map(run_one);
     assert_ne!(one["seed"], two["seed"]);
@@ -160,7 +156,7 @@ fn a_missing_shard_is_named() {
 fn reports_that_do_not_belong_together_are_refused() {
     let (directory, [one, two]) = two();
     let changed = |name: &str, pointer: &str, value: Value| {
-        let mut report = read(&two);
+        let mut report = read_json(&two);
         *report.pointer_mut(pointer).unwrap() = value;
         let path = directory.path().join(name);
         fs::write(&path, report.to_string()).unwrap();
@@ -192,7 +188,7 @@ fn reports_that_do_not_belong_together_are_refused() {
 #[test]
 fn numbers_that_no_run_has_do_no_harm() {
     let (_directory, [one, two]) = two();
-    let mut report = read(&two);
+    let mut report = read_json(&two);
     for check in report["checks"].as_array_mut().unwrap() {
         check["duration_ms"] = json!(u64::MAX);
     }
@@ -273,9 +269,8 @@ fn a_shard_to_which_nothing_falls_has_nothing_to_say() {
 /// A single report belongs to no shard, and reports of two different profiles have no common verdict.
 #[test]
 fn merging_one_report_and_two_of_different_profiles() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (one, two) = (path("one.json"), path("two.json"));
+    let folder = Folder::new();
+    let (one, two) = (folder.path("one.json"), folder.path("two.json"));
     let run = |report: &str, flags: &[&str]| {
         check(&[&["--report", &format!("json={report}")], flags].concat(), 0, &[])
     };

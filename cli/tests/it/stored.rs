@@ -1,17 +1,13 @@
 //! JSON reports conform to their schema, and other commands read them.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
 
 use crate::driver_command::quiet_driver_command;
-use crate::program::{Said, check, program};
+use crate::program::{Folder, check, read_json};
 
 /// Reads the schema that is committed.
 fn schema() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/report.schema.json");
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    read_json(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/report.schema.json"))
 }
 
 /// Finds the parts of a value that contradict the schema, as far as our schema goes. A keyword that this function does not know is an
@@ -81,28 +77,29 @@ fn has_type(value: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Runs the program with these arguments and keeps the report.
-fn report(directory: &Path, name: &str, code: i32, arguments: &[&str]) -> PathBuf {
-    let path = directory.join(name);
-    let flag = format!("json={}", path.display());
-    let mut run = program();
+/// Runs the program with these arguments, and returns the path of the report.
+fn report(folder: &Folder, name: &str, code: i32, arguments: &[&str]) -> String {
+    let path = folder.path(name);
+    let flag = format!("json={path}");
     // A driver that dies leaves objects behind, and the run writes a note of them.
-    run.env("TMPDIR", directory).args(["run", "--seed", "7", "--report", &flag]).args(arguments);
-    let said = Said::from(run.output().unwrap());
+    let said = folder.run(&[&["run", "--seed", "7", "--report", &flag][..], arguments].concat());
     assert_eq!(said.code, Some(code), "{arguments:?}: {}\n{}", said.stdout, said.stderr);
     path
 }
 
-fn read(path: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+/// Makes the reports of a driver that is right, and of one that is wrong.
+fn right_and_wrong(folder: &Folder) -> [String; 2] {
+    let filter = ["--filter", "controller/create-volume/repeated*"];
+    let defect = ["--mock-defect", CHANGES];
+    let right = report(folder, "right.json", 0, &filter);
+    [right, report(folder, "wrong.json", 1, &[filter, defect].concat())]
 }
 
 #[test]
 fn reports_keep_their_schema() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (known, endpoint) = (path("known"), path("csi.sock"));
-    fs::write(&known, "controller/create-volume/repeated*  # our issue 12\n").unwrap();
+    let folder = Folder::new();
+    let known = folder.write("known", "controller/create-volume/repeated*  # our issue 12\n");
+    let endpoint = folder.path("csi.sock");
     let failing = ["--filter", "controller/create-volume/repeated*", "--mock-defect", CHANGES];
     // This driver dies of a long name.
     let driver = quiet_driver_command(&endpoint);
@@ -115,7 +112,7 @@ fn reports_keep_their_schema() {
     ];
     let schema = schema();
     for (name, code, arguments) in runs {
-        let report = read(&report(directory.path(), name, code, &arguments));
+        let report = read_json(report(&folder, name, code, &arguments));
         assert_eq!(faults(&schema, &schema, &report, name), Vec::<String>::new());
         let outcomes: Vec<&Value> =
             report["checks"].as_array().unwrap().iter().map(|check| &check["outcome"]).collect();
@@ -132,8 +129,7 @@ const CHANGES: &str = "create-volume-repeat-changes-context";
 
 #[test]
 fn what_is_no_report_does_not_keep_the_schema() {
-    let directory = tempfile::tempdir().unwrap();
-    let report = read(&report(directory.path(), "r", 0, &["--filter", "identity/probe/"]));
+    let report = read_json(report(&Folder::new(), "r", 0, &["--filter", "identity/probe/"]));
     let schema = schema();
     let changes: [(&str, Option<Value>); 5] = [
         ("/verdict", Some(json!("splendid"))),
@@ -156,12 +152,8 @@ fn what_is_no_report_does_not_keep_the_schema() {
 
 #[test]
 fn two_runs_are_compared() {
-    let directory = tempfile::tempdir().unwrap();
-    let filter = ["--filter", "controller/create-volume/repeated*"];
-    let right = report(directory.path(), "right.json", 0, &filter);
-    let wrong =
-        report(directory.path(), "wrong.json", 1, &[&filter[..], &["--mock-defect", CHANGES]].concat());
-    let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
+    let folder = Folder::new();
+    let [right, wrong] = &right_and_wrong(&folder);
 
     let said = check(&["compare", right, wrong], 1, &[]);
     let failed = "new failure         controller/create-volume/repeated-reply: the volume_context of the repeated answer differs";
@@ -184,19 +176,14 @@ fn two_runs_are_compared() {
 /// If several runs are compared, each is compared with the one before it, and the last step decides.
 #[test]
 fn several_runs_are_a_history() {
-    let directory = tempfile::tempdir().unwrap();
-    let filter = ["--filter", "controller/create-volume/repeated*"];
-    let right = report(directory.path(), "right.json", 0, &filter);
-    let wrong =
-        report(directory.path(), "wrong.json", 1, &[&filter[..], &["--mock-defect", CHANGES]].concat());
-    let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
-    let page = directory.path().join("history.html");
-    let flag = format!("html={}", page.display());
+    let folder = Folder::new();
+    let [right, wrong] = &right_and_wrong(&folder);
+    let flag = format!("html={}", folder.path("history.html"));
 
     let said = check(&["compare", right, wrong, right, "--report", &flag], 0, &[]);
     assert_eq!(said.stdout.matches("something got worse: ").count(), 1, "{}", said.stdout);
     assert_eq!(said.stdout.matches("nothing got worse: ").count(), 1, "{}", said.stdout);
-    let page = fs::read_to_string(page).unwrap();
+    let page = folder.read("history.html");
     assert!(page.contains("newly failing: 1") && page.contains("fixed: 1"), "{page}");
     let said = check(&["compare", right, right, wrong, "--format", "json"], 1, &[]);
     let printed: Value = serde_json::from_str(&said.stdout).unwrap();
@@ -208,17 +195,16 @@ fn several_runs_are_a_history() {
 
 #[test]
 fn runs_of_other_suites_are_joined_to_one_statement() {
-    let directory = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let sanity = ["--suite", "sanity", "--filter", "identity/"];
-    let sanity = report(directory.path(), "sanity.json", 0, &sanity);
+    let sanity = report(&folder, "sanity.json", 0, &sanity);
     let repeated = ["--suite", "idempotency", "--filter", "idempotency/after-an-error"];
-    let repeated = report(directory.path(), "repeated.json", 0, &repeated);
-    let [sanity, repeated] = [&sanity, &repeated].map(|path| path.to_str().unwrap());
-    let joined = directory.path().join("joined.json");
-    let flag = format!("json={}", joined.display());
+    let repeated = report(&folder, "repeated.json", 0, &repeated);
+    let joined = folder.path("joined.json");
+    let flag = format!("json={joined}");
 
-    check(&["merge", sanity, repeated, "--report", &flag], 0, &[]);
-    let printed: Value = serde_json::from_str(&fs::read_to_string(&joined).unwrap()).unwrap();
+    check(&["merge", &sanity, &repeated, "--report", &flag], 0, &[]);
+    let printed = read_json(&joined);
     assert_eq!(printed["selection"]["suites"], json!(["sanity", "idempotency"]));
     assert_eq!(printed["joined"].as_array().unwrap().len(), 2);
     let area = |name: &str| {
@@ -232,11 +218,10 @@ fn runs_of_other_suites_are_joined_to_one_statement() {
     assert!(probe["percentile_99_us"].as_u64().unwrap() > 0, "{probe}");
     assert!(faults(&schema(), &schema(), &printed, "").is_empty());
 
-    check(&["merge", sanity, sanity], 2, &["both contain the suite sanity"]);
+    check(&["merge", &sanity, &sanity], 2, &["both contain the suite sanity"]);
     // `merge` also accepts a single report, from which it writes reports of other kinds.
-    let page = directory.path().join("page.html");
-    check(&["merge", sanity, "--report", &format!("html={}", page.display())], 0, &[]);
-    let page = fs::read_to_string(page).unwrap();
+    check(&["merge", &sanity, "--report", &format!("html={}", folder.path("page.html"))], 0, &[]);
+    let page = folder.read("page.html");
     assert!(
         page.contains("csi-sanity run --suite sanity --filter identity/"),
         "the command is that of the run: {page}"
@@ -245,14 +230,9 @@ fn runs_of_other_suites_are_joined_to_one_statement() {
 
 #[test]
 fn a_file_of_another_version_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| {
-        let path = directory.path().join(name);
-        fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
-    let newer = file("newer.json", r#"{"schema": "csi-sanity/report/v9"}"#);
-    let other = file("other.json", "[]");
+    let folder = Folder::new();
+    let newer = folder.write("newer.json", r#"{"schema": "csi-sanity/report/v9"}"#);
+    let other = folder.write("other.json", "[]");
     check(&["compare", &newer, &other], 2, &["newer.json", "csi-sanity/report/v9", "csi-sanity/report/v3"]);
     check(&["badge", &other], 2, &["other.json", "--report json=FILE"]);
     check(&["badge", "/nowhere/r.json"], 2, &["/nowhere/r.json"]);
@@ -261,13 +241,12 @@ fn a_file_of_another_version_is_refused() {
 
 #[test]
 fn a_badge_of_a_part_says_so() {
-    let directory = tempfile::tempdir().unwrap();
-    let part = report(directory.path(), "part.json", 0, &["--filter", "identity/probe/"]);
-    let part = part.to_str().unwrap();
-    let svg = check(&["badge", part], 0, &[]).stdout;
+    let folder = Folder::new();
+    let part = report(&folder, "part.json", 0, &["--filter", "identity/probe/"]);
+    let svg = check(&["badge", &part], 0, &[]).stdout;
     assert!(svg.starts_with("<svg ") && svg.contains("a part: "), "{svg}");
     let endpoint: Value =
-        serde_json::from_str(&check(&["badge", part, "--format", "json"], 0, &[]).stdout).unwrap();
+        serde_json::from_str(&check(&["badge", &part, "--format", "json"], 0, &[]).stdout).unwrap();
     assert_eq!((&endpoint["schemaVersion"], &endpoint["label"]), (&json!(1), &json!("CSI 1.12 and 1.13")));
     assert!(endpoint["message"].as_str().unwrap().starts_with("a part: "), "{endpoint}");
 }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::cluster::Cluster;
 use crate::driver::{Driver, LONG};
-use crate::program::{Said, program};
+use crate::program::{Said, program, read_json};
 
 const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
 const NAME: &str = "mock.csi-sanity.example";
@@ -96,7 +96,7 @@ fn a_driver_in_a_pod_is_called_through_its_sidecar() {
     assert_eq!(said.code, Some(0), "{} {}", said.stdout, said.stderr);
     let place = "at pod drivers/mock-0 of http://127.0.0.1:";
     assert!(said.stdout.contains(place) && said.stdout.contains("v1.36.0-it"), "{}", said.stdout);
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    let report = read_json(report);
     let passed = |id: &str| {
         let of = report["checks"].as_array().unwrap().iter().find(|check| check["id"] == id);
         of.is_some_and(|check| check["outcome"] == "passed")

@@ -1,17 +1,14 @@
 //! After a failure, the program lists what failed, runs it again, and proposes the next command.
 
-use std::fs;
-
-use crate::program::check;
+use crate::program::{Folder, check};
 
 const DEFECT: &str = "get-plugin-info-name-empty";
 const FAILS: &str = "identity/get-plugin-info/name";
 
 #[test]
 fn what_failed_becomes_a_list_and_is_run_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (report, known) = (path("r.json"), path("known.txt"));
+    let folder = Folder::new();
+    let (report, known) = (folder.path("r.json"), folder.path("known.txt"));
     let few = ["--filter", "identity/get-plugin-info/"];
     let json = format!("json={report}");
     let said = check(&[&["--mock-defect", DEFECT, "--report", &json][..], &few].concat(), 1, &[]);
@@ -21,14 +18,14 @@ fn what_failed_becomes_a_list_and_is_run_again() {
     assert!(last.starts_with(&next) && last.contains(&format!("csi-sanity baseline {report}")), "{last}");
 
     check(&["baseline", &report, "--output", &known], 0, &[]);
-    let list = fs::read_to_string(&known).unwrap();
+    let list = folder.read("known.txt");
     assert!(list.ends_with(&format!("\n{FAILS}  # the plugin has no name\n")), "{list}");
     let listed = ["--known-failing", &known, "--report", &json];
     let said = check(&[&["--mock-defect", DEFECT][..], &listed, &few].concat(), 0, &[]);
     assert!(said.stdout.contains(", but for 1 known failure\n"), "{}", said.stdout);
-    fs::write(&known, list.replace("the plugin has no name", "our issue")).unwrap();
+    folder.write("known.txt", &list.replace("the plugin has no name", "our issue"));
     check(&["baseline", &report, "--keep-reasons", &known, "--output", &known], 0, &[]);
-    assert!(fs::read_to_string(&known).unwrap().ends_with(&format!("{FAILS}  # our issue\n")));
+    assert!(folder.read("known.txt").ends_with(&format!("{FAILS}  # our issue\n")));
 
     check(&[&["--mock-defect", DEFECT, "--report", &json][..], &few].concat(), 1, &[]);
     let shell = check(&["export", &report, FAILS], 0, &[]).stdout;
@@ -46,9 +43,8 @@ fn what_failed_becomes_a_list_and_is_run_again() {
 
 #[test]
 fn only_what_failed_is_chosen_and_the_rest_named() {
-    let directory = tempfile::tempdir().unwrap();
-    let report = directory.path().join("r.json");
-    let report = report.to_str().unwrap();
+    let folder = Folder::new();
+    let report = &folder.path("r.json");
     let json = format!("json={report}");
     let few = ["--filter", "identity/get-plugin-info/", "--report", &json];
     check(&[&["--mock-defect", DEFECT][..], &few].concat(), 1, &[]);
