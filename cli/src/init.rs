@@ -17,14 +17,13 @@ use csi_harness::client::target::TargetError;
 use csi_harness::driver::Driver;
 use csi_harness::protocol::capability::Capability;
 use csi_harness::text::encoding::shell_word;
-use csi_harness::text::message::error_chain;
 
 use crate::args::InitArgs;
 use crate::connect;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::settings::CONFIG_FILE;
-use crate::stop::{Stopper, say};
+use crate::stop::Stopper;
 use survey::Survey;
 
 /// The file with the DriverDefinition.
@@ -73,10 +72,8 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
             left = stopper.on_signals() => left.map(|()| None).map_err(Error::Runtime),
         }
     });
-    if let Some(process) = &process {
-        if let Err(error) = runtime.block_on(process.leave()) {
-            say(&error_chain(&error));
-        }
+    runtime.block_on(connect::leave(process.clone()));
+    if let Some(process) = process {
         process.abandon();
     }
     runtime.shutdown_background();

@@ -264,9 +264,9 @@ pub(crate) fn speaks_of_secrets(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn command(arguments: &[&str]) -> String {
+    fn repeat(arguments: &[&str]) -> Repeat {
         let matches = Cli::command().try_get_matches_from([&["csi-sanity"], arguments].concat()).unwrap();
-        Repeat::from_matches(&matches).command("a/b@block", None, 7)
+        Repeat::from_matches(&matches)
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
             "--call-timeout=5s",
         ];
         assert_eq!(
-            command(&line),
+            repeat(&line).command("a/b@block", None, 7),
             "csi-sanity run --endpoint 'unix:///a b' --access-type mount --access-type block --strict --call-timeout 5s \
              --filter a/b@block --seed 7"
         );
@@ -295,10 +295,7 @@ mod tests {
     #[test]
     fn the_command_line_is_whole_and_tells_no_secret() {
         let driver = "API_TOKEN=hunter2 ./driver --password=hunter2 --v=5";
-        let line =
-            ["csi-sanity", "run", "--driver-command", driver, "--skip", "a", "-vv", "--report", "json=f"];
-        let matches = Cli::command().try_get_matches_from(line).unwrap();
-        let repeat = Repeat::from_matches(&matches);
+        let repeat = repeat(&["run", "--driver-command", driver, "--skip", "a", "-vv", "--report", "json=f"]);
         let whole = repeat.command_line();
         assert_eq!(
             whole,
@@ -344,17 +341,14 @@ mod tests {
 
     #[test]
     fn each_command_that_a_flag_gives_is_without_secrets() {
-        let line = ["csi-sanity", "run", "--restart-command", "./restart --password hunter2"];
-        let matches = Cli::command().try_get_matches_from(line).unwrap();
-        assert!(!Repeat::from_matches(&matches).command_line().contains("hunter2"));
+        let repeat = repeat(&["run", "--restart-command", "./restart --password hunter2"]);
+        assert!(!repeat.command_line().contains("hunter2"));
     }
 
     #[test]
     fn leftovers_are_undone_by_a_command_with_flags() {
-        let line = ["csi-sanity", "fuzz", "--duration", "5s", "--endpoint", "/s"];
-        let matches = Cli::command().try_get_matches_from(line).unwrap();
         assert_eq!(
-            Repeat::from_matches(&matches).cleanup_command(),
+            repeat(&["fuzz", "--duration", "5s", "--endpoint", "/s"]).cleanup_command(),
             "csi-sanity run --endpoint /s --cleanup",
             "`run` has no --duration"
         );
@@ -362,10 +356,9 @@ mod tests {
 
     #[test]
     fn a_fault_is_the_only_one_of_the_repetition() {
-        let line = ["csi-sanity", "faults", "--endpoint", "/s", "--fault", "a/create-volume/b:1/c"];
-        let matches = Cli::command().try_get_matches_from(line).unwrap();
+        let repeat = repeat(&["faults", "--endpoint", "/s", "--fault", "a/create-volume/b:1/c"]);
         assert_eq!(
-            Repeat::from_matches(&matches).command("faults/a", Some("a/node-stage/d:2/e"), 7),
+            repeat.command("faults/a", Some("a/node-stage/d:2/e"), 7),
             "csi-sanity faults --endpoint /s --filter faults/a --fault a/node-stage/d:2/e --seed 7"
         );
     }

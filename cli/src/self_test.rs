@@ -260,10 +260,14 @@ fn write(mut out: impl Write, rows: &[Row]) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    fn any_check() -> Check {
+        let registry = Registry::new([csi_suite_sanity::SUITE]);
+        registry.checks().next().map(|(_, check)| check.clone()).unwrap()
+    }
+
     #[test]
     fn a_check_that_was_tried_on_no_defect_is_not_good() {
-        let registry = Registry::new([csi_suite_sanity::SUITE]);
-        let check = registry.checks().next().map(|(_, check)| check.clone()).unwrap();
+        let check = any_check();
         let of = |healthy, trials: &[Trial]| {
             let defects = trials.iter().map(|trial| ("defect", trial.clone())).collect();
             verdict(&Row { check: check.clone(), healthy, defects, missed_once: Vec::new() })
@@ -277,8 +281,7 @@ mod tests {
 
     #[test]
     fn a_bad_trial_is_named_again_at_the_end() {
-        let registry = Registry::new([csi_suite_sanity::SUITE]);
-        let check = registry.checks().next().map(|(_, check)| check.clone()).unwrap();
+        let check = any_check();
         let missed = || "does not find it".to_owned();
         let defects = vec![("drops-it", Trial::Bad(missed())), ("late", Trial::Good)];
         let missed_once = vec![("drops-it", missed()), ("late", missed())];
