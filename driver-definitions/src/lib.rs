@@ -19,7 +19,6 @@
 
 mod capability;
 mod class;
-mod class_kind;
 mod csi_driver;
 mod definition;
 mod document;

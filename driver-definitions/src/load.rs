@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use crate::class_kind::ClassKind;
+use crate::class::ClassKind;
 use crate::definition::{DriverDefinition, Source};
 use crate::document::{DocumentError, Documents, Node, Position};
 use crate::lint::{self, Oddity};
