@@ -34,7 +34,6 @@ mod resizer;
 pub mod sandbox;
 mod secrets;
 mod shared;
-mod snapshot_metadata;
 mod snapshotter;
 mod store;
 mod topology;
@@ -647,7 +646,7 @@ impl Cluster for EmulatedCluster {
     }
 
     async fn snapshot_blocks(&self, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
-        snapshot_metadata::blocks(&self.shared, snapshot, earlier).await
+        snapshotter::blocks(&self.shared, snapshot, earlier).await
     }
 
     async fn create_group_snapshot(&self, spec: &GroupSnapshotSpec) -> Done {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use csi_harness::prelude::{Capability, Cx};
+use csi_harness::prelude::{Capability, Cx, Stop};
 use csi_proto::v1;
 use tonic::Code;
 
@@ -12,7 +12,7 @@ use super::parameters::{self, Tokens};
 use super::queue::{Work, work};
 use super::shared::Shared;
 use super::store::{Objects, SnapshotObject};
-use crate::cluster::{DataSource, Pairs, ReclaimPolicy, SecretUse, SnapshotOrigin};
+use crate::cluster::{Block, DataSource, Done, Pairs, ReclaimPolicy, SecretUse, SnapshotOrigin};
 
 pub(super) async fn run(shared: Arc<Shared>) {
     work(shared, wanted, |shared, name| async move { sync(&shared, &name).await }).await;
@@ -238,4 +238,39 @@ fn failed(shared: &Shared, name: &str, reason: &str, failure: &Failure) -> Work 
         object.snapshot.given_up = why;
         Work::after(object.snapshot.given_up.as_ref())
     })
+}
+
+/// Calls GetMetadataAllocated, or GetMetadataDelta if there is an earlier snapshot, from the beginning. The sidecar of the SnapshotMetadata
+/// service streams the driver's answers to a client, which is the test here.
+pub(super) async fn blocks(shared: &Shared, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
+    let cx = with_secret(shared, snapshot, SecretUse::Snapshotter);
+    let cx = cx.map_err(|failure| Stop::broken(failure.to_string()))?;
+    let target = handle(shared, snapshot)?;
+    let blocks: Vec<v1::BlockMetadata> = match earlier {
+        None => {
+            let request = v1::GetMetadataAllocatedRequest { snapshot_id: target, ..Default::default() };
+            let parts =
+                cx.stream(request).await.must("the blocks of a snapshot that hold data can be listed")?;
+            parts.into_iter().flat_map(|part| part.block_metadata).collect()
+        }
+        Some(earlier) => {
+            let request = v1::GetMetadataDeltaRequest {
+                base_snapshot_id: handle(shared, earlier)?,
+                target_snapshot_id: target,
+                ..Default::default()
+            };
+            let parts = cx
+                .stream(request)
+                .await
+                .must("the blocks that differ between two snapshots can be listed")?;
+            parts.into_iter().flat_map(|part| part.block_metadata).collect()
+        }
+    };
+    blocks.iter().map(|block| Block::reported(block.byte_offset, block.size_bytes)).collect()
+}
+
+/// Returns the snapshot_id of a VolumeSnapshot.
+fn handle(shared: &Shared, name: &str) -> Done<String> {
+    let found = shared.store.look(|objects| objects.snapshots.get(name)?.snapshot.handle.clone());
+    found.ok_or_else(|| Stop::broken(format!("there is no snapshot behind VolumeSnapshot {name}")))
 }
