@@ -35,30 +35,26 @@ pub async fn read(
     label: Option<String>,
 ) -> Result<Definition, DefinedError> {
     let of = &loaded.definition;
-    let storage = existing(server, ApiKind::StorageClass, of.storage_class.source()).await?;
-    let snapshot = existing(server, ApiKind::SnapshotClass, of.snapshot_class.source()).await?;
-    let group_snapshot =
-        existing(server, ApiKind::GroupSnapshotClass, of.group_snapshot_class.source()).await?;
-    let attributes = existing(server, ApiKind::AttributesClass, of.volume_attributes_class.source()).await?;
-    Ok(Definition {
-        label,
-        storage: storage.map_or_else(|| loaded.storage_class(), |class| Ok(Some(class)))?,
-        snapshot: snapshot.map_or_else(|| loaded.snapshot_class(), |class| Ok(Some(class)))?,
-        group_snapshot: group_snapshot
-            .map_or_else(|| loaded.group_snapshot_class(), |class| Ok(Some(class)))?,
-        attributes: attributes.map_or_else(|| loaded.volume_attributes_class(), |class| Ok(Some(class)))?,
-        driver: loaded.definition,
-        path: loaded.path,
-    })
+    let (kind, source) = (ApiKind::StorageClass, of.storage_class.source());
+    let storage = class(server, kind, source, || loaded.storage_class()).await?;
+    let (kind, source) = (ApiKind::SnapshotClass, of.snapshot_class.source());
+    let snapshot = class(server, kind, source, || loaded.snapshot_class()).await?;
+    let (kind, source) = (ApiKind::GroupSnapshotClass, of.group_snapshot_class.source());
+    let group_snapshot = class(server, kind, source, || loaded.group_snapshot_class()).await?;
+    let (kind, source) = (ApiKind::AttributesClass, of.volume_attributes_class.source());
+    let attributes = class(server, kind, source, || loaded.volume_attributes_class()).await?;
+    let (driver, path) = (loaded.definition, loaded.path);
+    Ok(Definition { path, label, driver, storage, snapshot, group_snapshot, attributes })
 }
 
-/// Returns the cluster's class that a source names, if it names one.
-async fn existing<C: Class>(
+/// Returns the class of the cluster if the source names one there, and otherwise that of the files.
+async fn class<C: Class>(
     server: &Server,
     kind: ApiKind,
     source: Option<Source<'_>>,
+    in_files: impl FnOnce() -> Result<Option<C>, ClassError>,
 ) -> Result<Option<C>, DefinedError> {
-    let Some(Source::ExistingClass(name)) = source else { return Ok(None) };
+    let Some(Source::ExistingClass(name)) = source else { return Ok(in_files()?) };
     let found = server.get(kind, None, name).await.map_err(|why| DefinedError::Cluster(reason(why)))?;
     let (kind, name) = (kind.facts().kind, name.to_owned());
     let Some(object) = found else { return Err(DefinedError::Missing { kind, name }) };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use csi_driver_definitions::{Class as _, ClassError, CsiDriver, Loaded, Source};
+use csi_driver_definitions::{ClassError, CsiDriver, Loaded, Source};
 use futures_util::StreamExt as _;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
@@ -143,20 +143,17 @@ fn in_cluster(kind: ApiKind, name: &str, object: &Value, driver_at: &str) -> Cla
 }
 
 fn in_file(kind: ApiKind, loaded: &Loaded) -> Result<Option<Class>, ClassError> {
+    fn driver_of<C: csi_driver_definitions::Class>(class: Option<C>) -> Option<(String, Option<bool>)> {
+        class.map(|class| (class.driver().to_owned(), None))
+    }
     let place = format!("the {} in the file of the definition", kind.facts().kind);
     let read = match kind {
         ApiKind::StorageClass => loaded
             .storage_class()
-            .map(|class| class.map(|class| (class.driver().to_owned(), Some(class.allow_volume_expansion)))),
-        ApiKind::SnapshotClass => {
-            loaded.snapshot_class().map(|class| class.map(|class| (class.driver().to_owned(), None)))
-        }
-        ApiKind::GroupSnapshotClass => {
-            loaded.group_snapshot_class().map(|class| class.map(|class| (class.driver().to_owned(), None)))
-        }
-        _ => {
-            loaded.volume_attributes_class().map(|class| class.map(|class| (class.driver().to_owned(), None)))
-        }
+            .map(|class| class.map(|class| (class.provisioner, Some(class.allow_volume_expansion)))),
+        ApiKind::SnapshotClass => loaded.snapshot_class().map(driver_of),
+        ApiKind::GroupSnapshotClass => loaded.group_snapshot_class().map(driver_of),
+        _ => loaded.volume_attributes_class().map(driver_of),
     };
     match read {
         Ok(class) => Ok(class.map(|(driver, expands)| Class { place, driver, expands })),
