@@ -96,8 +96,8 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
 
 /// Ids of the tests that would skip, whatever the driver answers.
 fn skips(definition: &Definition, version: Version, view: &View) -> Vec<String> {
-    let unmet = |instance: &Instance| instance.unmet(&definition.driver, definition.storage.as_ref(), view);
-    let skips = |instance: &Instance| matches!(unmet(instance), Some(Unmet::Skips(_)));
+    let (driver, storage) = (&definition.driver, definition.storage.as_ref());
+    let skips = |instance: &Instance| instance.skipped(driver, storage, view).is_some();
     definition.instances(version).into_iter().filter(skips).map(|instance| instance.id).collect()
 }
 

@@ -8,7 +8,6 @@ use csi_driver_definitions::{DriverDefinition, StorageClass};
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, NEVER_OFFERED};
 use csi_suite_e2e::plan::{self, Instance};
 use csi_suite_e2e::version::Version;
-use csi_suite_e2e::view::Unmet;
 
 use super::{check_section, root};
 
@@ -78,10 +77,7 @@ fn skipped(
     storage: Option<&StorageClass>,
     nodes: usize,
 ) -> Option<String> {
-    match one.unmet(definition, storage, &EmulatedClusters::view(nodes, false)) {
-        Some(Unmet::Skips(why)) => Some(why),
-        Some(Unmet::Depends(_)) | None => None,
-    }
+    one.skipped(definition, storage, &EmulatedClusters::view(nodes, false))
 }
 
 fn files() -> Vec<PathBuf> {

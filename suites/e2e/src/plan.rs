@@ -109,7 +109,20 @@ impl Instance {
         self.unmet_by(definition, storage, view).map(|(unmet, _)| unmet)
     }
 
-    /// Returns the same with what decides about it.
+    /// Returns why the test certainly does not run.
+    pub fn skipped(
+        &self,
+        definition: &DriverDefinition,
+        storage: Option<&StorageClass>,
+        view: &View,
+    ) -> Option<String> {
+        match self.unmet(definition, storage, view)? {
+            Unmet::Skips(why) => Some(why),
+            Unmet::Depends(_) => None,
+        }
+    }
+
+    /// Returns the same as [`Instance::unmet`], with what decides about it.
     pub fn unmet_by(
         &self,
         definition: &DriverDefinition,
@@ -159,10 +172,8 @@ impl Instance {
 
     /// Skips if a need is certainly not met.
     fn met(&self, definition: &Definition, view: &View) -> Done {
-        match self.unmet(&definition.driver, definition.storage.as_ref(), view) {
-            Some(Unmet::Skips(reason)) => Err(Stop::skip(reason)),
-            Some(Unmet::Depends(_)) | None => Ok(()),
-        }
+        let skipped = self.skipped(&definition.driver, definition.storage.as_ref(), view);
+        skipped.map_or(Ok(()), |reason| Err(Stop::skip(reason)))
     }
 
     /// Fails if the driver does not advertise a promised capability, because no component would ever call it.

@@ -35,10 +35,7 @@ fn find<'a>(all: &'a [Instance], id: &str) -> &'a Instance {
 
 /// Returns why a test certainly skips without a cluster.
 fn skipped(instance: &Instance, definition: &DriverDefinition, nodes: usize) -> Option<String> {
-    match instance.unmet(definition, None, &EmulatedClusters::view(nodes, false)) {
-        Some(Unmet::Skips(why)) => Some(why),
-        Some(Unmet::Depends(_)) | None => None,
-    }
+    instance.skipped(definition, None, &EmulatedClusters::view(nodes, false))
 }
 
 #[test]
