@@ -19,6 +19,7 @@ use csi_go_flags::{FLAGS, Means, OTHERS};
 use csi_harness::config::{Config, read_yaml};
 use csi_mock_driver::MockDriver;
 use csi_mock_driver::options::Options;
+use serde_json::Value;
 
 use crate::args::Cli;
 use crate::exit::Exit;
@@ -65,6 +66,21 @@ fn escaped(text: &str) -> String {
         safe.push(c);
     }
     safe
+}
+
+/// The description of a schema, in one line.
+fn described(schema: &Value) -> String {
+    escaped(&schema["description"].as_str().unwrap_or_default().replace('\n', " "))
+}
+
+/// Rows with the words that a value can be, each with its meaning.
+fn values(schema: &Value) -> String {
+    let mut text = "| value | meaning |\n|---|---|\n".to_owned();
+    for value in schema["oneOf"].as_array().unwrap() {
+        assert!(value["description"].is_string(), "{value}");
+        text.push_str(&format!("| `{}` | {} |\n", value["const"].as_str().unwrap(), described(value)));
+    }
+    text
 }
 
 /// The code blocks of a document in a language.

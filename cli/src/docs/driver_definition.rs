@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{check, check_section, escaped};
+use super::{check, check_section, described, values};
 
 fn schema() -> Value {
     csi_driver_definitions::schema().to_value()
@@ -37,11 +37,8 @@ fn the_fields_of_a_driver_definition() {
 /// A type with a line for each of its keys, or of its values.
 fn section(name: &str, schema: &Value) -> String {
     let mut text = format!("### {name}\n\n{}\n\n", schema["description"].as_str().unwrap());
-    if let Some(values) = schema["oneOf"].as_array() {
-        text.push_str("| value | meaning |\n|---|---|\n");
-        for value in values {
-            writeln!(text, "| `{}` | {} |", value["const"].as_str().unwrap(), meaning(value)).unwrap();
-        }
+    if schema["oneOf"].is_array() {
+        text.push_str(&values(schema));
     }
     if let Some(keys) = schema["properties"].as_object() {
         text.push_str("| key | value | meaning |\n|---|---|---|\n");
@@ -50,16 +47,11 @@ fn section(name: &str, schema: &Value) -> String {
                 Value::String(default) if !default.is_empty() => format!(" Default: `{default}`."),
                 _ => String::new(),
             };
-            writeln!(text, "| `{key}` | {} | {}{default} |", kind(value), meaning(value)).unwrap();
+            writeln!(text, "| `{key}` | {} | {}{default} |", kind(value), described(value)).unwrap();
         }
     }
     text.push('\n');
     text
-}
-
-/// The description, in one line.
-fn meaning(schema: &Value) -> String {
-    escaped(&schema["description"].as_str().unwrap().replace('\n', " "))
 }
 
 /// The types that the keys of a type have, where they have sections of their own.

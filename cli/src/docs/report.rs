@@ -4,7 +4,7 @@ use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use super::{check, check_section, escaped};
+use super::{check, check_section, described, values};
 
 fn schema() -> Schema {
     let settings = SchemaSettings::draft2020_12().for_serialize();
@@ -21,7 +21,10 @@ fn the_fields() {
     let schema = schema().to_value();
     let mut text = table("The run", &schema);
     for (name, form) in schema["$defs"].as_object().unwrap() {
-        text.push_str(&if form.get("properties").is_some() { table(name, form) } else { values(name, form) });
+        text.push_str(&match form.get("properties") {
+            Some(_) => table(name, form),
+            None => format!("### {name}\n\n{}\n\n{}\n", described(form), values(form)),
+        });
     }
     check_section("report.md", &text);
 }
@@ -38,20 +41,6 @@ fn table(name: &str, form: &Value) -> String {
     }
     text.push('\n');
     text
-}
-
-/// Describes the values of a field that has one word of several.
-fn values(name: &str, form: &Value) -> String {
-    let mut text = format!("### {name}\n\n{}\n\n| value | meaning |\n|---|---|\n", described(form));
-    for value in form["oneOf"].as_array().unwrap() {
-        text.push_str(&format!("| `{}` | {} |\n", value["const"].as_str().unwrap(), described(value)));
-    }
-    text.push('\n');
-    text
-}
-
-fn described(form: &Value) -> String {
-    escaped(&form["description"].as_str().unwrap_or_default().replace('\n', " "))
 }
 
 /// The form of a field in a few words.
