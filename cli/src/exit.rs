@@ -50,9 +50,7 @@ impl Exit {
             Exit::Interrupted => 130,
         }
     }
-}
 
-impl Exit {
     /// The outcome with a number from a file. An unknown number means that something could not be judged.
     pub(crate) fn of_code(code: u8) -> Exit {
         Exit::ALL.iter().map(|(exit, _)| *exit).find(|exit| exit.code() == code).unwrap_or(Exit::Broken)

@@ -48,7 +48,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<Exit, Error> {
     }
     let out = io::stdout().lock();
     match args.format {
-        OutputFormat::Text => text(out, &entries)?,
+        OutputFormat::Text => text(out, entries.iter().map(|entry| (&*entry.id, &*entry.title)))?,
         OutputFormat::Json => json(out, &entries)?,
     }
     Ok(Exit::Success)
@@ -62,18 +62,13 @@ struct DefectEntry {
 }
 
 fn defects(format: OutputFormat) -> Result<Exit, Error> {
-    let mut out = io::stdout().lock();
+    let out = io::stdout().lock();
     let entries: Vec<DefectEntry> = Defect::ALL
         .iter()
         .map(|defect| DefectEntry { id: defect.id(), description: defect.description() })
         .collect();
     match format {
-        OutputFormat::Text => {
-            let width = entries.iter().map(|entry| entry.id.len()).max().unwrap_or(0);
-            entries
-                .iter()
-                .try_for_each(|entry| writeln!(out, "{:width$}  {}", entry.id, entry.description))?;
-        }
+        OutputFormat::Text => text(out, entries.iter().map(|entry| (entry.id, entry.description)))?,
         OutputFormat::Json => json(out, &entries)?,
     }
     Ok(Exit::Success)
@@ -99,10 +94,11 @@ fn entry(suite: &'static str, check: &Check) -> Entry {
     }
 }
 
-fn text(mut out: impl Write, entries: &[Entry]) -> io::Result<()> {
-    let width = entries.iter().map(|entry| entry.id.len()).max().unwrap_or(0);
-    for entry in entries {
-        writeln!(out, "{:width$}  {}", entry.id, entry.title)?;
-    }
-    Ok(())
+/// Prints ids, each with a sentence about it.
+fn text<'a>(
+    mut out: impl Write,
+    mut lines: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+) -> io::Result<()> {
+    let width = lines.clone().map(|(id, _)| id.len()).max().unwrap_or(0);
+    lines.try_for_each(|(id, about)| writeln!(out, "{id:width$}  {about}"))
 }

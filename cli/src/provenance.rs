@@ -4,7 +4,7 @@ use csi_harness::config::Config;
 use csi_harness::text::size::sized;
 use csi_proto::hidden::STRIPPED;
 use csi_report::MachineEntry;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::repeat::{speaks_of_secrets, without_secrets};
 
@@ -21,13 +21,17 @@ pub(crate) fn machine() -> MachineEntry {
 
 /// The settings that differ from their defaults, as `name: value`, without secrets.
 pub(crate) fn settings(config: &Config) -> Vec<String> {
-    let fields = |config: &Config| match serde_json::to_value(config) {
-        Ok(Value::Object(fields)) => fields,
-        _ => serde_json::Map::new(),
-    };
     let usual = fields(&Config::default());
     let set = fields(config).into_iter().filter(|(name, _)| !ELSEWHERE.contains(&name.as_str()));
     set.flat_map(|(name, value)| differing(name.clone(), value, usual.get(&name))).collect()
+}
+
+/// The settings as the keys and values of a file.
+pub(crate) fn fields(config: &Config) -> Map<String, Value> {
+    match serde_json::to_value(config) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
 }
 
 /// The value if it differs from the default; for a group of settings, each that differs.

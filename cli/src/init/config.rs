@@ -11,6 +11,7 @@ use csi_proto::Endpoint;
 use serde_json::{Map, Value, json};
 
 use super::survey::{Survey, on_one_line};
+use crate::provenance::fields;
 
 /// Limits above this are not tried by a test of the limit.
 const ATTACH_LIMIT_MAX: i64 = 256;
@@ -117,12 +118,8 @@ pub(super) fn from_anywhere(mut config: Config) -> Config {
 
 /// The settings that differ from their defaults.
 fn set(config: &Config) -> Map<String, Value> {
-    let map = |config: &Config| match serde_json::to_value(config) {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(),
-    };
-    let usual = map(&Config::default());
-    map(config).into_iter().filter(|(key, value)| usual.get(key) != Some(value)).collect()
+    let usual = fields(&Config::default());
+    fields(config).into_iter().filter(|(key, value)| usual.get(key) != Some(value)).collect()
 }
 
 /// A key as the user has set it. JSON is YAML.

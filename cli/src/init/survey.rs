@@ -69,9 +69,7 @@ impl Survey {
         for access in [AccessType::Mount, AccessType::Block] {
             say(&format!("trying {access} volumes"));
             let target = survey.attempt(access, None, &registry, &process, stopper).await?;
-            if *stopper.watch().borrow() != Halt::None {
-                return Ok(None);
-            }
+            let Some(target) = target else { return Ok(None) };
             survey.add(access, findings.take(), &target);
         }
         let mount = survey.of(AccessType::Mount);
@@ -83,9 +81,7 @@ impl Survey {
                 say(&format!("trying {fs_type}"));
                 let target =
                     survey.attempt(AccessType::Mount, Some(fs_type), &registry, &process, stopper).await?;
-                if *stopper.watch().borrow() != Halt::None {
-                    return Ok(None);
-                }
+                let Some(target) = target else { return Ok(None) };
                 let tried = findings.take();
                 found.extend(tried.mounted.as_ref().map(|mounted| (fs_type, mounted.fs_type.clone())));
                 if may_need_name && !survey.needs_fs_type && tried.works() {
@@ -130,7 +126,7 @@ impl Survey {
         SeenCommand::of(process, self.config.endpoint.as_deref()?)
     }
 
-    /// One trial, on a connection of its own.
+    /// One trial, on a connection of its own; `None` if the user stops it.
     async fn attempt(
         &self,
         access: AccessType,
@@ -138,7 +134,7 @@ impl Survey {
         registry: &Registry,
         process: &Option<Driver>,
         stopper: &Stopper,
-    ) -> Result<Arc<Target>, Error> {
+    ) -> Result<Option<Arc<Target>>, Error> {
         let config = Config {
             access_types: vec![access],
             fs_type: fs_type.map_or_else(|| self.config.fs_type.clone(), str::to_owned),
@@ -161,7 +157,8 @@ impl Survey {
         let mut standing = Standing::begin();
         standing.during(&format!("trying {what}"), runner.run(plan)).await;
         standing.clear();
-        Ok(target)
+        let goes_on = *stopper.watch().borrow() == Halt::None;
+        Ok(goes_on.then_some(target))
     }
 
     /// The result for an access type.
