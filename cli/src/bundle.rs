@@ -120,7 +120,7 @@ impl Bundle {
         reports: &[(Format, Destination)],
     ) -> Result<Option<Bundle>, Error> {
         let Some(path) = &args.bundle else { return Ok(None) };
-        let refuse = |problem: &str| Err(Error::Flag { flag: "--bundle", problem: problem.to_owned() });
+        let refuse = |problem| Err(Error::flag("--bundle", problem));
         let destination = Destination::open(path).map_err(|source| Error::Bundle { source })?;
         if destination.is_stdout() {
             return refuse("an archive is no text for the standard output; name a file");

@@ -20,7 +20,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, Error> {
     }
     if let Some(threshold) = args.threshold.first() {
         let problem = format!("{threshold}: only results of loads have times to which it applies");
-        return Err(Error::Flag { flag: "--threshold", problem });
+        return Err(Error::flag("--threshold", problem));
     }
     let page = args.report.as_ref().map(page).transpose()?;
     let runs: Vec<Run> = args.reports.iter().map(|path| Run::load(path)).collect::<Result<_, _>>()?;
@@ -37,12 +37,11 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, Error> {
 /// Prints how the times of each load differ from those of the one before.
 fn compare_loads(args: &CompareArgs, loads: Vec<Option<LoadReport>>) -> Result<Exit, Error> {
     if args.report.is_some() {
-        let problem = "there is no page that compares loads".to_owned();
-        return Err(Error::Flag { flag: "--report", problem });
+        return Err(Error::flag("--report", "there is no page that compares loads"));
     }
     if let Some(threshold) = args.threshold.iter().find(|threshold| !threshold.is_change()) {
         let problem = format!("{threshold}: write a change, such as 'CreateVolume p99 < +10%'");
-        return Err(Error::Flag { flag: "--threshold", problem });
+        return Err(Error::flag("--threshold", problem));
     }
     let loads: Option<Vec<LoadReport>> = loads.into_iter().collect();
     let loads = loads.ok_or_else(|| {
@@ -76,7 +75,7 @@ fn page(report: &FileArg<Format>) -> Result<Destination, Error> {
     if report.format != Format::Html {
         let problem =
             format!("{} shows one run; a page that compares several is html=FILE", report.format.name());
-        return Err(Error::Flag { flag: "--report", problem });
+        return Err(Error::flag("--report", problem));
     }
     Destination::open(&report.path).map_err(|source| Error::Report { format: Format::Html.name(), source })
 }

@@ -107,13 +107,13 @@ async fn refuse_another(config: &Config, driver: &Driver) -> Result<(), Error> {
         }
     };
     match tokio::time::timeout(LISTENING_MAX, dialled).await {
-        Ok(true) => Err(Error::Flag {
-            flag: "--driver-command",
-            problem: format!(
+        Ok(true) => Err(Error::flag(
+            "--driver-command",
+            format!(
                 "a driver already listens at {endpoint}, so the driver that the command starts would not be the one that is tested; \
                  stop the one that runs, or leave out --driver-command"
             ),
-        }),
+        )),
         Ok(false) | Err(_) => Ok(()),
     }
 }

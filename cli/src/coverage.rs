@@ -99,7 +99,7 @@ struct Wanted {
 impl Wanted {
     /// Takes the terms of `--filter`, each of which has to fit a requirement on drivers.
     fn of(terms: &[String]) -> Result<Wanted, Error> {
-        let flag = |problem| Error::Flag { flag: "--filter", problem };
+        let flag = |problem: String| Error::flag("--filter", problem);
         let mut wanted = Wanted::default();
         for term in terms.iter().map(|term| term.trim()).filter(|term| !term.is_empty()) {
             let one = Wanted { terms: vec![Pattern::new(term).map_err(flag)?], version: None };

@@ -130,7 +130,7 @@ fn for_kube_alone(args: &ClusterArgs) -> Result<(), Error> {
 /// Refuses the first of the flags that is given.
 fn refuse_given<const N: usize>(flags: [(&'static str, bool); N], problem: &str) -> Result<(), Error> {
     match flags.into_iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(Error::Flag { flag, problem: problem.to_owned() }),
+        Some((flag, _)) => Err(Error::flag(flag, problem)),
         None => Ok(()),
     }
 }
@@ -174,7 +174,7 @@ impl Files {
 
 /// Reads the definitions, and warns of what Kubernetes would ignore.
 fn load(args: &E2eArgs) -> Result<Files, Error> {
-    let wrong = |problem| Error::Flag { flag: "--driver-definition", problem };
+    let wrong = |problem: String| Error::flag("--driver-definition", problem);
     let mut all = Vec::<(Loaded, Option<String>)>::new();
     for path in &args.driver_definition {
         let loaded = DriverDefinition::load(path)?;

@@ -112,6 +112,10 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    pub(crate) fn flag(flag: &'static str, problem: impl Into<String>) -> Error {
+        Error::Flag { flag, problem: problem.into() }
+    }
+
     /// The exit code for it.
     pub(crate) fn exit(&self) -> Exit {
         match self {

@@ -56,7 +56,7 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
         .chain(of_system.into_iter().flatten());
     if let Some(there) = names.map(|name| directory.join(name)).find(|path| !force && path.exists()) {
         let problem = format!("{} already exists; --force overwrites it", there.display());
-        return Err(Error::Flag { flag: "--output", problem });
+        return Err(Error::flag("--output", problem));
     }
     // Secrets of the configuration go into the new one; those of --secrets stay in their own file.
     let secrets_file = args.driver.target.secrets.clone();

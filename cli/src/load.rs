@@ -46,7 +46,7 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
     } = args;
     let mut args = run.with(EffortArgs::default());
     let preset = preset.unwrap_or_else(|| PRESET.to_owned());
-    let flag = |problem| Error::Flag { flag: "--preset", problem };
+    let flag = |problem: String| Error::flag("--preset", problem);
     if print {
         write!(std::io::stdout().lock(), "{}", Workload::preset_text(&preset).map_err(flag)?)?;
         return Ok(Exit::Success);
@@ -57,16 +57,16 @@ pub(crate) fn load(args: LoadArgs, repeat: Repeat) -> Result<Exit, Error> {
         None => Workload::preset(&preset, changes).map_err(flag)?,
     };
     let workload = match args.course.shard {
-        Some(shard) => workload
-            .part(Part { shard, meeting_dir })
-            .map_err(|problem| Error::Flag { flag: "--shard", problem })?,
+        Some(shard) => {
+            workload.part(Part { shard, meeting_dir }).map_err(|problem| Error::flag("--shard", problem))?
+        }
         None => workload,
     };
     if against.is_none()
         && let Some(threshold) = workload.thresholds.iter().find(|threshold| threshold.is_change())
     {
         let problem = format!("{threshold}: a change needs another driver, which --against starts");
-        return Err(Error::Flag { flag: "--threshold", problem });
+        return Err(Error::flag("--threshold", problem));
     }
     let spare = SPARE + SPARE_FOR_VOLUME * workload.volumes;
     let limit = workload.duration() + spare;

@@ -28,10 +28,7 @@ pub(crate) fn man(name: Option<&str>) -> Result<Exit, Error> {
         None => &program,
         Some(name) => shown.iter().find(|command| command.get_name() == name).ok_or_else(|| {
             let names = shown.iter().map(|command| command.get_name());
-            Error::Flag {
-                flag: "man",
-                problem: format!("there is no command {name:?}{}", did_you_mean(name, names)),
-            }
+            Error::flag("man", format!("there is no command {name:?}{}", did_you_mean(name, names)))
         })?,
     };
     std::io::stdout().write_all(&page(command, name.is_none())?)?;

@@ -24,8 +24,7 @@ pub(crate) fn merge(args: &MergeArgs, repeat: &Repeat) -> Result<Exit, Error> {
         return merge_loads(args, &files, loads);
     }
     if !args.results.is_empty() {
-        let problem = "these are no results of a load".to_owned();
-        return Err(Error::Flag { flag: "--results", problem });
+        return Err(Error::flag("--results", "these are no results of a load"));
     }
     let mut parts = Vec::new();
     for path in files {
@@ -45,9 +44,8 @@ pub(crate) fn merge(args: &MergeArgs, repeat: &Repeat) -> Result<Exit, Error> {
 fn merge_loads(args: &MergeArgs, files: &[PathBuf], loads: Vec<Option<Report>>) -> Result<Exit, Error> {
     if !args.output.report.is_empty() {
         let problem =
-            "the files are results of a load, not reports of a run; use --results json=FILE instead"
-                .to_owned();
-        return Err(Error::Flag { flag: "--report", problem });
+            "the files are results of a load, not reports of a run; use --results json=FILE instead";
+        return Err(Error::flag("--report", problem));
     }
     let loads: Option<Vec<Report>> = loads.into_iter().collect();
     let loads = loads.ok_or_else(|| {

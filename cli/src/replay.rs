@@ -84,8 +84,7 @@ fn replay_in_use(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
 }
 
 fn has_one_form(args: &ReplayArgs, problem: &str) -> Result<(), Error> {
-    let problem = problem.to_owned();
-    args.format.map_or(Ok(()), |_| Err(Error::Flag { flag: "--format", problem }))
+    args.format.map_or(Ok(()), |_| Err(Error::flag("--format", problem)))
 }
 
 /// The arguments of a run of one check.

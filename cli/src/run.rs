@@ -291,7 +291,7 @@ pub(crate) fn open_reports(args: &WordsArgs) -> Result<Vec<(Format, Destination)
                 other.name(),
                 format.name()
             );
-            return Err(Error::Flag { flag: "--report", problem });
+            return Err(Error::flag("--report", problem));
         }
     }
     Ok(reports)

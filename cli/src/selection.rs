@@ -95,7 +95,7 @@ impl Terms {
     /// The filter for the checks of a registry.
     pub(crate) fn filter(&self, registry: &Registry) -> Result<Filter, Error> {
         let mut filter = Filter::default();
-        let flag = |flag| move |problem| Error::Flag { flag, problem };
+        let flag = |flag| move |problem: String| Error::flag(flag, problem);
         self.filter.iter().try_for_each(|terms| filter.add(terms)).map_err(flag("--filter"))?;
         self.focus.iter().try_for_each(|regex| filter.focus(regex)).map_err(flag("--focus"))?;
         self.skip.iter().try_for_each(|regex| filter.skip(regex)).map_err(flag("--skip"))?;

@@ -50,9 +50,8 @@ pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     };
     target(&mut config, &args.target)?;
     if args.output.driver_log.is_some() && config.driver_command.is_none() {
-        let problem =
-            "needs --driver-command: the output of a driver that runs already cannot be captured".to_owned();
-        return Err(Error::Flag { flag: "--driver-log", problem });
+        let problem = "needs --driver-command: the output of a driver that runs already cannot be captured";
+        return Err(Error::flag("--driver-log", problem));
     }
     volumes(&mut config, &args.volumes)?;
     paths(&mut config, &args.paths);
@@ -271,6 +270,11 @@ mod tests {
         config(&args).map_err(|error| error.to_string())
     }
 
+    /// Reads the configuration with a flag that names a file with this text.
+    fn read_with(flag: &str, text: &str, more: &[&str]) -> Result<Config, String> {
+        read(&[&[flag, file(text).path().to_str().unwrap()], more].concat())
+    }
+
     #[test]
     fn flags_win_over_the_file_and_leave_the_rest_of_it() {
         let yaml = file(
@@ -307,10 +311,8 @@ mod tests {
 
     #[test]
     fn the_profile_is_from_the_flag_or_the_file() {
-        let yaml = file("endpoint: /csi.sock\nprofile: kubernetes\n");
-        let profile = |more: &[&str]| {
-            read(&[&["--config", yaml.path().to_str().unwrap()], more].concat()).unwrap().profile
-        };
+        let yaml = "endpoint: /csi.sock\nprofile: kubernetes\n";
+        let profile = |more: &[&str]| read_with("--config", yaml, more).unwrap().profile;
         assert_eq!(profile(&[]), Profile::Kubernetes);
         assert_eq!(profile(&["--profile", "csi"]), Profile::Csi);
         assert_eq!(profile(&["--strict"]), Profile::Strict);
@@ -344,18 +346,16 @@ mod tests {
         let here = std::env::current_dir().unwrap();
         let config = read(&["--endpoint", "/csi.sock", "--mount-dir", "a/b", "--staging-dir", "/c"]).unwrap();
         assert_eq!((config.mount_dir, config.staging_dir), (Some(here.join("a/b")), Some("/c".into())));
-        let yaml = file("endpoint: /csi.sock\nnodes: [{endpoint: /n2, mount-dir: d}]\n");
-        let config = read(&["--config", yaml.path().to_str().unwrap()]).unwrap();
+        let yaml = "endpoint: /csi.sock\nnodes: [{endpoint: /n2, mount-dir: d}]\n";
+        let config = read_with("--config", yaml, &[]).unwrap();
         assert_eq!(config.nodes[0].mount_dir, Some(here.join("d")));
     }
 
     #[test]
     fn secrets_are_keyed_by_rpc_or_as_in_the_go_program() {
-        let yaml = file(
-            "CreateVolumeSecret: {user: a, pin: 0123}\nControllerValidateVolumeCapabilitiesSecret: {user: b}\n\
-             NodeExpandVolume: {user: c}\nListSnapshotsSecret:\n",
-        );
-        let config = read(&["--endpoint", "/csi.sock", "--secrets", yaml.path().to_str().unwrap()]).unwrap();
+        let yaml = "CreateVolumeSecret: {user: a, pin: 0123}\nControllerValidateVolumeCapabilitiesSecret: {user: b}\n\
+             NodeExpandVolume: {user: c}\nListSnapshotsSecret:\n";
+        let config = read_with("--secrets", yaml, &["--endpoint", "/csi.sock"]).unwrap();
         let secret = |rpc: &str, key: &str| config.secrets_for(rpc).unwrap()[key].clone();
         assert_eq!(
             (secret("CreateVolume", "user"), secret("CreateVolume", "pin")),
@@ -381,9 +381,7 @@ mod tests {
             ("user: admin\npassword: hunter2", "as in CreateVolume: {password: …}"),
             ("hunter2", "line 1"),
         ] {
-            let yaml = file(text);
-            let error =
-                read(&["--endpoint", "/csi.sock", "--secrets", yaml.path().to_str().unwrap()]).unwrap_err();
+            let error = read_with("--secrets", text, &["--endpoint", "/csi.sock"]).unwrap_err();
             assert!(!error.contains("hunter2"), "{error}");
             assert!(error.contains(part), "{error}");
         }
@@ -391,20 +389,19 @@ mod tests {
 
     #[test]
     fn a_flag_for_the_start_overrides_the_file() {
-        let yaml = file("endpoint: /csi.sock\ndriver-command: ./of-the-file\n");
-        let path = yaml.path().to_str().unwrap();
+        let yaml = "endpoint: /csi.sock\ndriver-command: ./of-the-file\n";
         let commands = |more: &[&str]| {
-            let config = read(&[&["--config", path], more].concat()).unwrap();
+            let config = read_with("--config", yaml, more).unwrap();
             (config.driver_command, config.restart_command)
         };
         assert_eq!(commands(&["--driver-log", "/dev/null"]), (Some("./of-the-file".into()), None));
         assert_eq!(commands(&["--driver-command", "a b"]), (Some("a b".into()), None));
         assert_eq!(commands(&["--restart-command", "./a"]), (None, Some("./a".into())));
-        let next = file("endpoint: /csi.sock\ndriver-command: a\nnext-driver-command: b\ndowngrade: true\n");
-        let next = ["--config", next.path().to_str().unwrap()];
+        let next = "endpoint: /csi.sock\ndriver-command: a\nnext-driver-command: b\ndowngrade: true\n";
         let versions = |config: Config| (config.driver_command, config.next_driver_command, config.downgrade);
-        assert_eq!(versions(read(&next).unwrap()), (Some("a".into()), Some("b".into()), true));
-        let elsewhere = read(&[&next[..], &["--restart-command", "./a"]].concat()).unwrap();
+        let here = read_with("--config", next, &[]).unwrap();
+        assert_eq!(versions(here), (Some("a".into()), Some("b".into()), true));
+        let elsewhere = read_with("--config", next, &["--restart-command", "./a"]).unwrap();
         assert_eq!(versions(elsewhere), (None, None, false));
         for (flags, missing) in [
             (&["--next-driver-command", "b"][..], "driver-command"),

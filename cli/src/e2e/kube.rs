@@ -200,10 +200,11 @@ fn node_access(args: &E2eArgs) -> Result<Option<NodeAccess>, Error> {
     let defaults = NodeAccess::default();
     let kubelet_dir = match &args.kubelet_dir {
         None => defaults.kubelet_dir,
-        Some(dir) => dir.to_str().filter(|dir| dir.starts_with('/')).map(str::to_owned).ok_or_else(|| {
-            let problem = "is not an absolute path on the nodes".to_owned();
-            Error::Flag { flag: "--kubelet-dir", problem }
-        })?,
+        Some(dir) => dir
+            .to_str()
+            .filter(|dir| dir.starts_with('/'))
+            .map(str::to_owned)
+            .ok_or_else(|| Error::flag("--kubelet-dir", "is not an absolute path on the nodes"))?,
     };
     Ok(Some(NodeAccess {
         kubelet_dir,

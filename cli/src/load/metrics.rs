@@ -28,7 +28,7 @@ pub(super) struct Server {
 impl Server {
     /// Listens at the address.
     pub(super) fn start(address: SocketAddr, results: Results) -> Result<Server, Error> {
-        let problem = |error| Error::Flag { flag: "--metrics", problem: format!("{address}: {error}") };
+        let problem = |error| Error::flag("--metrics", format!("{address}: {error}"));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
