@@ -111,26 +111,25 @@ impl Played {
     }
 }
 
+/// The body of a check returns such a future.
+pub(crate) trait Playing: Future<Output = CheckResult> + Send + 'static {}
+
+impl<F: Future<Output = CheckResult> + Send + 'static> Playing for F {}
+
 /// This is the time limit of a check.
 const CHECK_MS: u64 = 600_000;
 
 /// Runs a check on the reference driver. Without root, it prints that the test is skipped.
-pub(crate) fn on_hostpath<F>(flags: &[&str], body: fn(EmulatedCluster, Cx) -> F) -> Option<Played>
-where
-    F: Future<Output = CheckResult> + Send + 'static,
-{
+pub(crate) fn on_hostpath<F: Playing>(flags: &[&str], body: fn(EmulatedCluster, Cx) -> F) -> Option<Played> {
     on_hostpath_within(CHECK_MS, flags, body)
 }
 
 /// Runs a check with this time limit.
-pub(crate) fn on_hostpath_within<F>(
+pub(crate) fn on_hostpath_within<F: Playing>(
     check_ms: u64,
     flags: &[&str],
     body: fn(EmulatedCluster, Cx) -> F,
-) -> Option<Played>
-where
-    F: Future<Output = CheckResult> + Send + 'static,
-{
+) -> Option<Played> {
     with_hostpath(flags, async |root, driver| play(root, vec![driver.routes()], "", check_ms, body).await)
 }
 
@@ -175,45 +174,39 @@ fn with_hostpath<T>(flags: &[&str], play: impl AsyncFnOnce(&Path, &HostpathDrive
 }
 
 /// Runs a check on the in-memory driver with two nodes.
-pub(crate) fn on_mock<F>(config: csi_mock_driver::Config, body: fn(EmulatedCluster, Cx) -> F) -> Played
-where
-    F: Future<Output = CheckResult> + Send + 'static,
-{
+pub(crate) fn on_mock<F: Playing>(
+    config: csi_mock_driver::Config,
+    body: fn(EmulatedCluster, Cx) -> F,
+) -> Played {
     on_mock_installed_with("", config, body)
 }
 
 /// Runs a check with manifests of the driver's installation.
-pub(crate) fn on_mock_installed_with<F>(
+pub(crate) fn on_mock_installed_with<F: Playing>(
     manifests: &str,
     config: csi_mock_driver::Config,
     body: fn(EmulatedCluster, Cx) -> F,
-) -> Played
-where
-    F: Future<Output = CheckResult> + Send + 'static,
-{
+) -> Played {
     on_mock_in(&tokio::runtime::Runtime::new().unwrap(), manifests, config, CHECK_MS, body)
 }
 
 /// Runs a check on the in-memory driver, with a clock that only moves when all tasks wait.
-pub(crate) fn on_mock_paused<F>(config: csi_mock_driver::Config, body: fn(EmulatedCluster, Cx) -> F) -> Played
-where
-    F: Future<Output = CheckResult> + Send + 'static,
-{
+pub(crate) fn on_mock_paused<F: Playing>(
+    config: csi_mock_driver::Config,
+    body: fn(EmulatedCluster, Cx) -> F,
+) -> Played {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     // The limit is ten times as long, because time on this clock costs nothing.
     on_mock_in(&runtime.unwrap(), "", config, CHECK_MS * 10, body)
 }
 
-fn on_mock_in<F>(
+fn on_mock_in<F: Playing>(
     runtime: &tokio::runtime::Runtime,
     manifests: &str,
     config: csi_mock_driver::Config,
     check_ms: u64,
     body: fn(EmulatedCluster, Cx) -> F,
-) -> Played
-where
-    F: Future<Output = CheckResult> + Send + 'static,
-{
+) -> Played {
     let ground = tempfile::Builder::new().prefix("local-test-").tempdir().unwrap();
     runtime.block_on(async {
         let driver = MockDriver::new(config).unwrap();
@@ -223,13 +216,10 @@ where
 }
 
 /// Runs a check on the in-memory driver, in a run that the body can interrupt.
-pub(crate) fn on_mock_interrupted<F>(
+pub(crate) fn on_mock_interrupted<F: Playing>(
     config: csi_mock_driver::Config,
     body: fn(EmulatedCluster, Cx, watch::Sender<Halt>) -> F,
-) -> Played
-where
-    F: Future<Output = CheckResult> + Send + 'static,
-{
+) -> Played {
     let ground = tempfile::Builder::new().prefix("local-test-").tempdir().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -250,32 +240,26 @@ fn settings(manifests: &str) -> Settings {
     Settings { objects, claim_annotations, ..Settings::new(std::env::current_exe().unwrap()) }
 }
 
-async fn play<F>(
+async fn play<F: Playing>(
     root: &Path,
     nodes: Vec<Routes>,
     manifests: &str,
     check_ms: u64,
     body: fn(EmulatedCluster, Cx) -> F,
-) -> Played
-where
-    F: Future<Output = CheckResult> + Send + 'static,
-{
+) -> Played {
     let (_never, signal) = watch::channel(Halt::None);
     play_until(root, nodes, manifests, check_ms, signal, body).await
 }
 
 /// Runs the check until its body ends, or the signal is raised.
-async fn play_until<F>(
+async fn play_until<F: Playing>(
     root: &Path,
     nodes: Vec<Routes>,
     manifests: &str,
     check_ms: u64,
     signal: watch::Receiver<Halt>,
     body: impl Fn(EmulatedCluster, Cx) -> F + Send + Sync + 'static,
-) -> Played
-where
-    F: Future<Output = CheckResult> + Send + 'static,
-{
+) -> Played {
     let check = check(settings(manifests), body);
     let suite = Suite { name: "local", checks: Checks::made([check]), retired: &[] };
     let (mut played, leaks) = run(root, nodes, suite, &Filter::default(), check_ms, signal).await;
@@ -338,10 +322,10 @@ async fn run(
 }
 
 /// Makes a check that has a cluster of its own.
-fn check<F>(settings: Settings, body: impl Fn(EmulatedCluster, Cx) -> F + Send + Sync + 'static) -> Check
-where
-    F: Future<Output = CheckResult> + Send + 'static,
-{
+fn check<F: Playing>(
+    settings: Settings,
+    body: impl Fn(EmulatedCluster, Cx) -> F + Send + Sync + 'static,
+) -> Check {
     let body = Arc::new(body);
     let body = Body::made(move |cx: &Cx| {
         let (cx, settings, body) = (cx.clone(), settings.clone(), body.clone());
