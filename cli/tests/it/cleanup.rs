@@ -71,9 +71,8 @@ fn slow() -> Driver {
 #[test]
 fn what_a_run_has_made_that_was_killed_is_undone() {
     let (place, driver) = (Place::new(), slow());
-    let secrets = driver.directory().join("secrets.yaml");
-    std::fs::write(&secrets, "CreateVolume: {password: hunter2}").unwrap();
-    let endpoint = ["--endpoint", &driver.endpoint, "--secrets", secrets.to_str().unwrap()];
+    let secrets = driver.folder.write("secrets.yaml", "CreateVolume: {password: hunter2}");
+    let endpoint = ["--endpoint", &driver.endpoint, "--secrets", &secrets];
     let child = place.start(&[&endpoint[..], &["--filter", "node/node-publish-volume/"]].concat());
     place.wait_for("\"publication\"");
     kill(child);

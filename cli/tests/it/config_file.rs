@@ -6,7 +6,7 @@ use std::process::Stdio;
 use csi_mock_driver::{Config, Defect};
 
 use crate::driver::Driver;
-use crate::program::{Said, program};
+use crate::program::{Folder, Said, program};
 
 const BUILT_IN: &str = "testing the built-in mock driver";
 
@@ -14,7 +14,7 @@ const BUILT_IN: &str = "testing the built-in mock driver";
 fn with_config(config: Config) -> Driver {
     let driver = Driver::start(config);
     let text = format!("endpoint: {}\naccess-types: [mount]\n", driver.endpoint);
-    std::fs::write(driver.directory().join("csi-sanity.yaml"), text).unwrap();
+    driver.folder.write("csi-sanity.yaml", &text);
     driver
 }
 
@@ -70,9 +70,9 @@ fn every_command_that_needs_a_driver_uses_it() {
 
 #[test]
 fn a_mistake_in_it_is_an_error_and_tests_nothing_else() {
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("csi-sanity.yaml"), "endpont: /s\n").unwrap();
-    let said = run_in(directory.path(), &[]);
+    let folder = Folder::new();
+    folder.write("csi-sanity.yaml", "endpont: /s\n");
+    let said = run_in(folder.root(), &[]);
     assert_eq!(said.code, Some(2), "{}", said.stderr);
     assert!(said.stderr.contains("csi-sanity.yaml") && said.stderr.contains("endpont"), "{}", said.stderr);
 }

@@ -3,12 +3,13 @@
 use csi_mock_driver::{Config, MockDriver};
 use csi_proto::v1::controller_client::ControllerClient;
 use csi_proto::{Endpoint, Listener, v1};
-use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use crate::program::Folder;
 
 /// Long enough for a busy machine; no test waits for it to pass.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -18,24 +19,25 @@ pub(crate) struct Driver {
     pub(crate) endpoint: String,
     runtime: Runtime,
     _stop: oneshot::Sender<()>,
-    directory: TempDir,
+    /// This directory has the socket of the driver, and may have other files of a test.
+    pub(crate) folder: Folder,
 }
 
 impl Driver {
     pub(crate) fn start(config: Config) -> Driver {
-        Driver::start_in(tempfile::tempdir().unwrap(), config)
+        Driver::start_in(Folder::new(), config)
     }
 
     /// Stops this driver, and starts one with another configuration in its place.
     pub(crate) fn replaced(self, config: Config) -> Driver {
-        let Driver { runtime, _stop: stop, directory, .. } = self;
+        let Driver { runtime, _stop: stop, folder, .. } = self;
         drop(stop);
         drop(runtime);
-        Driver::start_in(directory, config)
+        Driver::start_in(folder, config)
     }
 
-    fn start_in(directory: TempDir, config: Config) -> Driver {
-        let endpoint = Endpoint::Unix(directory.path().join("csi.sock"));
+    fn start_in(folder: Folder, config: Config) -> Driver {
+        let endpoint = Endpoint::Unix(folder.root().join("csi.sock"));
         let runtime = Runtime::new().unwrap();
         let driver = MockDriver::new(config).unwrap();
         let listener = runtime.block_on(Listener::bind(&endpoint)).unwrap();
@@ -43,12 +45,11 @@ impl Driver {
         runtime.spawn(listener.serve(driver.routes(), async {
             let _ = stopped.await;
         }));
-        Driver { endpoint: endpoint.to_string(), runtime, _stop: stop, directory }
+        Driver { endpoint: endpoint.to_string(), runtime, _stop: stop, folder }
     }
 
-    /// This directory has the socket of the driver, and may have other files of a test. It is removed with the driver.
     pub(crate) fn directory(&self) -> &Path {
-        self.directory.path()
+        self.folder.root()
     }
 
     /// Returns the ids of the volumes that the driver holds.

@@ -42,9 +42,8 @@ fn what_was_tried_is_written_and_a_run_with_it_passes() {
     assert!(definition.can(Capability::PvcDataSource) && definition.can(Capability::Multipods));
     assert!(!definition.can(Capability::Rwx), "that nodes share data was not seen");
     assert_eq!(driver.volumes(), Vec::<String>::new());
-    let config = driver.directory().join("csi-sanity.yaml");
-    let said =
-        check(&["--config", config.to_str().unwrap(), "--filter", "controller/create-volume/*"], 0, &[]);
+    let config = driver.folder.path("csi-sanity.yaml");
+    let said = check(&["--config", &config, "--filter", "controller/create-volume/*"], 0, &[]);
     assert!(said.stdout.contains(" 0 failed"), "{}", said.stdout);
     assert!(said.stdout.contains("the driver advertises all that is expected of it"), "{}", said.stdout);
     assert!(!said.stdout.contains("not tested"), "{}", said.stdout);
@@ -69,11 +68,10 @@ fn a_capability_that_is_lost_is_missed() {
     init(&driver, 0, &[]);
     let expected = settings(driver.directory()).expect_capabilities;
     assert!(expected.contains(&Advertised::CreateDeleteSnapshot), "{expected:?}");
-    let config = driver.directory().join("csi-sanity.yaml");
+    let config = driver.folder.path("csi-sanity.yaml");
     let without = vec!["CREATE_DELETE_SNAPSHOT".parse().unwrap()];
     let less = Driver::start(Config { without, ..Config::default() });
-    let arguments =
-        ["--config", config.to_str().unwrap(), "--endpoint", &less.endpoint, "--filter", "identity/"];
+    let arguments = ["--config", &config, "--endpoint", &less.endpoint, "--filter", "identity/"];
     let said = check(&arguments, 1, &[]);
     assert!(said.stdout.contains("does not advertise CREATE_DELETE_SNAPSHOT"), "{}", said.stdout);
 }
@@ -98,13 +96,12 @@ fn init_names_missing_parameters_and_writes_others() {
     let driver = Driver::start(Config { required_parameters, ..Config::default() });
     let said = init(&driver, 3, &[]);
     assert!(said.stdout.contains("parameter `pool` is missing"), "{}", said.stdout);
-    let text = fs::read_to_string(driver.directory().join("csi-sanity.yaml")).unwrap();
+    let text = driver.folder.read("csi-sanity.yaml");
     assert!(text.contains("# Without parameters: CreateVolume answers INVALID_ARGUMENT"), "{text}");
     settings(driver.directory());
 
-    let parameters = driver.directory().join("parameters.yaml");
-    fs::write(&parameters, "pool: 'a: \"b\"'\n").unwrap();
-    init(&driver, 0, &["--force", "--parameters", parameters.to_str().unwrap()]);
+    let parameters = driver.folder.write("parameters.yaml", "pool: 'a: \"b\"'\n");
+    init(&driver, 0, &["--force", "--parameters", &parameters]);
     assert_eq!(settings(driver.directory()).parameters["pool"], "a: \"b\"");
     let loaded = DriverDefinition::load(&driver.directory().join("driver-definition.yaml")).unwrap();
     assert_eq!(loaded.storage_class().unwrap().unwrap().parameters["pool"], "a: \"b\"");
@@ -113,13 +110,12 @@ fn init_names_missing_parameters_and_writes_others() {
 #[test]
 fn a_secret_is_used_and_not_written() {
     let driver = Driver::start(Config::default());
-    let secrets = driver.directory().join("secrets.yaml");
-    fs::write(&secrets, "CreateVolume: {token: hunter2}\n").unwrap();
-    let said = init(&driver, 0, &["--secrets", secrets.to_str().unwrap()]);
-    let flags = format!("csi-sanity.yaml --secrets {}", secrets.display());
+    let secrets = driver.folder.write("secrets.yaml", "CreateVolume: {token: hunter2}\n");
+    let said = init(&driver, 0, &["--secrets", &secrets]);
+    let flags = format!("csi-sanity.yaml --secrets {secrets}");
     assert!(said.stdout.contains(&format!("{flags} --suite sanity\n")), "{}", said.stdout);
     assert_eq!(said.stdout.matches(&flags).count(), 4, "each command has it: {}", said.stdout);
-    let text = fs::read_to_string(driver.directory().join("csi-sanity.yaml")).unwrap();
+    let text = driver.folder.read("csi-sanity.yaml");
     assert!(!text.contains("hunter2") && text.contains("each run needs the flag again"), "{text}");
     settings(driver.directory());
 }
@@ -127,9 +123,8 @@ fn a_secret_is_used_and_not_written() {
 #[test]
 fn secrets_of_the_configuration_stay_in_it() {
     let driver = Driver::start(Config::default());
-    let from = driver.directory().join("from.yaml");
-    fs::write(&from, "secrets: {CreateVolume: {token: hunter2}}\n").unwrap();
-    let said = init(&driver, 0, &["--config", from.to_str().unwrap()]);
+    let from = driver.folder.write("from.yaml", "secrets: {CreateVolume: {token: hunter2}}\n");
+    let said = init(&driver, 0, &["--config", &from]);
     assert!(!said.stdout.contains("hunter2") && !said.stderr.contains("hunter2"), "{}", said.stdout);
     let settings = settings(driver.directory());
     assert_eq!(settings.secrets_for("CreateVolume").unwrap()["token"], "hunter2");
@@ -181,7 +176,7 @@ fn a_name_that_is_not_told_is_to_be_filled_in() {
     let driver = Driver::start(Config { defects, ..Config::default() });
     init(&driver, 0, &[]);
     settings(driver.directory());
-    let text = fs::read_to_string(driver.directory().join("driver-definition.yaml")).unwrap();
+    let text = driver.folder.read("driver-definition.yaml");
     assert!(text.contains("# To be filled in") && text.contains("\n  Name: \"\"\n"), "{text}");
 }
 
@@ -189,7 +184,7 @@ fn a_name_that_is_not_told_is_to_be_filled_in() {
 fn a_gate_for_a_ci_system_takes_the_configuration() {
     let driver = Driver::start(Config::default());
     init(&driver, 0, &["--ci", "github"]);
-    let workflow = fs::read_to_string(driver.directory().join(".github/workflows/csi-sanity.yml")).unwrap();
+    let workflow = driver.folder.read(".github/workflows/csi-sanity.yml");
     assert!(workflow.contains("config: csi-sanity.yaml"), "{workflow}");
     assert!(workflow.contains("known-failing: known-failing.txt"), "{workflow}");
     assert!(workflow.contains("endpoint: unix:///tmp/csi-sanity.sock"), "{workflow}");
@@ -198,23 +193,20 @@ fn a_gate_for_a_ci_system_takes_the_configuration() {
     let this = std::env::current_exe().unwrap();
     let name = this.file_name().unwrap().to_str().unwrap();
     assert!(workflow.contains(&format!("`init` found it started with: exec ./{name}")), "{workflow}");
-    let text = fs::read_to_string(driver.directory().join("csi-sanity.yaml")).unwrap();
+    let text = driver.folder.read("csi-sanity.yaml");
     assert!(text.contains(&format!("# driver-command: \"exec {}", this.display())), "{text}");
-    let config = driver.directory().join("csi-sanity.yaml");
-    let known = driver.directory().join("known-failing.txt");
-    let (config, known) = (config.to_str().unwrap(), known.to_str().unwrap());
-    check(&["--config", config, "--known-failing", known, "--filter", "identity/*"], 0, &[]);
+    let config = driver.folder.path("csi-sanity.yaml");
+    let known = driver.folder.path("known-failing.txt");
+    check(&["--config", &config, "--known-failing", &known, "--filter", "identity/*"], 0, &[]);
 }
 
 #[test]
 fn nothing_is_written_over() {
     let driver = Driver::start(Config::default());
-    let config = driver.directory().join("csi-sanity.yaml");
-    fs::write(&config, "mine").unwrap();
+    let config = driver.folder.write("csi-sanity.yaml", "mine");
     let directory = driver.directory().to_str().unwrap();
-    let printed = [config.to_str().unwrap(), "--force"];
-    check(&["init", "--endpoint", &driver.endpoint, "--output", directory], 2, &printed);
-    assert_eq!(fs::read_to_string(&config).unwrap(), "mine");
+    check(&["init", "--endpoint", &driver.endpoint, "--output", directory], 2, &[&config, "--force"]);
+    assert_eq!(driver.folder.read("csi-sanity.yaml"), "mine");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::driver::{Driver, LONG};
 use crate::driver_command::{named_driver_command, quiet_driver_command};
-use crate::program::{Folder, check, program, read_json};
+use crate::program::{Folder, Said, check, program, read_json};
 
 #[test]
 fn measurements_are_written_in_documented_fields() {
@@ -119,28 +119,16 @@ const LISTS: &str =
 #[test]
 fn a_slower_driver_fails_a_limit_on_the_change() {
     let driver = Driver::start(Config::default());
-    let file = driver.directory().join("lists.yaml");
-    fs::write(&file, LISTS).unwrap();
-    let results = driver.directory().join("changes.csv");
-    let said = program()
-        .env("TMPDIR", driver.directory())
-        .args(["load", "--endpoint", &driver.endpoint, "--workload", file.to_str().unwrap()])
-        .args([
-            "--against",
-            &named_driver_command("list-volumes-quadratic", "other.example"),
-            "--rounds",
-            "2",
-        ])
-        .args(["--threshold", "ListVolumes p50 < +50%"])
-        .arg(format!("--results=csv={}", results.display()))
-        .output()
-        .unwrap();
-    let (printed, complaint) =
-        (String::from_utf8(said.stdout).unwrap(), String::from_utf8(said.stderr).unwrap());
-    assert_eq!(said.status.code(), Some(1), "{printed}\n{complaint}");
+    let file = driver.folder.write("lists.yaml", LISTS);
+    let results = format!("--results=csv={}", driver.folder.path("changes.csv"));
+    let other = named_driver_command("list-volumes-quadratic", "other.example");
+    let load = ["load", "--endpoint", &driver.endpoint, "--workload", &file, &results];
+    let against = ["--against", &other, "--rounds", "2", "--threshold", "ListVolumes p50 < +50%"];
+    let Said { code, stdout: printed, stderr: complaint } = driver.folder.run(&[load, against].concat());
+    assert_eq!(code, Some(1), "{printed}\n{complaint}");
     assert!(printed.contains("→ other.example") && printed.contains("✗ ListVolumes p50 < +50%"), "{printed}");
     assert!(complaint.contains("round 2 of 2"), "{complaint}");
-    let changes = fs::read_to_string(results).unwrap();
+    let changes = driver.folder.read("changes.csv");
     let change = changes.lines().find(|line| line.starts_with("ListVolumes,p50,")).unwrap();
     assert!(change.ends_with(",true"), "{change}");
     assert_eq!(driver.volumes(), Vec::<String>::new());
@@ -272,22 +260,13 @@ fn a_signal_stops_the_load_and_undoes_it() {
 /// Callers that wait for a driver which does not come back must give up after some time.
 #[test]
 fn a_driver_that_does_not_come_back_ends_the_load() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name).display().to_string();
-    let endpoint = format!("unix://{}", path("csi.sock"));
-    let (mark, start) = (path("started"), quiet_driver_command(&endpoint));
+    let folder = Folder::new();
+    let endpoint = format!("unix://{}", folder.path("csi.sock"));
+    let (mark, start) = (folder.path("started"), quiet_driver_command(&endpoint));
     let command = format!("test -e {mark} && exit 7; touch {mark}; {start}");
-    let flags = [
-        "--endpoint",
-        &endpoint,
-        "--driver-command",
-        &command,
-        "--dial-timeout",
-        "2s",
-        "--restart-timeout",
-        "2s",
-    ];
+    let driver = ["--endpoint", &endpoint, "--driver-command", &command];
+    let limits = ["--dial-timeout", "2s", "--restart-timeout", "2s"];
     let load = ["load", "--preset", "node-restart", "--duration", "4s"];
-    let said = check(&[&load[..], &flags].concat(), 1, &[]);
+    let said = check(&[&load[..], &driver, &limits].concat(), 1, &[]);
     assert!(said.stdout.contains("does not answer after it was killed under load"), "{}", said.stdout);
 }

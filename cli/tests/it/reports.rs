@@ -161,8 +161,8 @@ fn the_go_command_line_runs_with_its_files() {
 /// Runs checks with a secret in the configuration, in as many words as possible.
 fn run_with_secret(driver: &Driver, secret: &str, filter: &str) -> Said {
     let yaml = format!("endpoint: {}\nsecrets: {{CreateVolume: {{password: {secret}}}}}\n", driver.endpoint);
-    let folder = Folder::new();
-    run(&["--config", &folder.write("driver.yaml", &yaml), "--filter", filter, "-vv", "--report", "json=-"])
+    let config = driver.folder.write("driver.yaml", &yaml);
+    run(&["--config", &config, "--filter", filter, "-vv", "--report", "json=-"])
 }
 
 #[test]
