@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::bundle;
 use crate::cluster::Cluster;
 use crate::driver::Driver;
-use crate::program::{Said, check, read_json, run};
+use crate::program::{Folder, Said, check, read_json, run};
 
 /// The driver in memory passes this test.
 const TEST: &str = "volume-health/dynamic-pv-filesystem-volmode:return-normal-volume-health";
@@ -20,13 +20,14 @@ const TEST: &str = "volume-health/dynamic-pv-filesystem-volmode:return-normal-vo
 pub(crate) fn driver() -> Driver {
     let required_parameters = BTreeMap::from([("pool".to_owned(), "fast".to_owned())]);
     let driver = Driver::start(Config { required_parameters, ..Config::default() });
-    define(driver.directory(), "ext4", "{pool: fast}");
-    define(driver.directory(), "xfs", "{}");
+    fs::create_dir(driver.directory().join("classes")).unwrap();
+    define(&driver.folder, "ext4", "{pool: fast}");
+    define(&driver.folder, "xfs", "{}");
     driver
 }
 
 /// Writes a definition and the class that it names.
-fn define(directory: &Path, fs_type: &str, parameters: &str) {
+fn define(folder: &Folder, fs_type: &str, parameters: &str) {
     let class = format!(
         "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {{name: {fs_type}}}\n\
          provisioner: mock.csi-sanity.example\nparameters: {parameters}\n"
@@ -35,18 +36,13 @@ fn define(directory: &Path, fs_type: &str, parameters: &str) {
         "StorageClass: {{FromExistingClassName: {fs_type}}}\nDriverInfo:\n  Name: mock.csi-sanity.example\n  \
          SupportedFsType: {{{fs_type}: {{}}}}\n  MaxFileSize: 1048576\n  Capabilities: {{block: true}}\n"
     );
-    fs::create_dir_all(directory.join("classes")).unwrap();
-    fs::write(directory.join(format!("classes/{fs_type}.yaml")), class).unwrap();
-    fs::write(directory.join(format!("{fs_type}.yaml")), definition).unwrap();
-}
-
-fn path(directory: &Path, file: &str) -> String {
-    directory.join(file).to_str().unwrap().to_owned()
+    folder.write(&format!("classes/{fs_type}.yaml"), &class);
+    folder.write(&format!("{fs_type}.yaml"), &definition);
 }
 
 /// Runs the command with both definitions.
-fn ends(directory: &Path, flags: &[&str]) -> Said {
-    let [ext4, xfs] = ["ext4.yaml", "xfs.yaml"].map(|file| path(directory, file));
+fn ends(driver: &Driver, flags: &[&str]) -> Said {
+    let [ext4, xfs] = ["ext4.yaml", "xfs.yaml"].map(|file| driver.folder.path(file));
     let both = ["e2e", "--driver-definition", &ext4, "--driver-definition", &xfs];
     run(&[&both[..], flags].concat())
 }
@@ -69,12 +65,12 @@ fn a_run_has_a_row_for_each_definition_in_one_report() {
         return;
     }
     let driver = driver();
-    let file = |name: &str| path(driver.directory(), name);
+    let file = |name: &str| driver.folder.path(name);
     let (report, junit, archive) = (file("report.json"), file("junit.xml"), file("bundle.tar.gz"));
     let [json, xml] = [format!("json={report}"), format!("junit={junit}")];
     let run = |flags: &[&str]| {
         let all = ["--endpoint", &driver.endpoint, "--report", &json];
-        ends(driver.directory(), &[&all[..], flags].concat())
+        ends(&driver, &[&all[..], flags].concat())
     };
     let (of_ext4, of_xfs) = (format!("{TEST}@ext4"), format!("{TEST}@xfs"));
     let one_failed =
@@ -94,11 +90,10 @@ fn a_run_has_a_row_for_each_definition_in_one_report() {
     assert!(files["driver-definition@ext4.json"].contains("ext4"), "{files:?}");
     assert!(files["driver-definition@xfs.json"].contains("xfs"), "{files:?}");
 
-    let known = file("known");
-    fs::write(&known, format!("{of_xfs}  # the class has no pool\n")).unwrap();
+    let known = driver.folder.write("known", &format!("{of_xfs}  # the class has no pool\n"));
     let said = run(&["--filter", TEST, "--known-failing", &known]);
     assert_eq!(said.code, Some(0), "{} {}", said.stdout, said.stderr);
-    fs::write(&known, format!("{TEST}@btrfs  # there is no such definition\n")).unwrap();
+    driver.folder.write("known", &format!("{TEST}@btrfs  # there is no such definition\n"));
     let said = run(&["--filter", TEST, "--known-failing", &known]);
     assert!(said.stderr.contains("out of date"), "{} {}", said.stdout, said.stderr);
 
@@ -117,11 +112,11 @@ fn a_run_has_a_row_for_each_definition_in_one_report() {
 #[test]
 fn a_plan_says_the_definition_of_each_test() {
     let driver = driver();
-    let one = check(&["e2e", "--plan", "--driver-definition", &path(driver.directory(), "xfs.yaml")], 0, &[]);
+    let one = check(&["e2e", "--plan", "--driver-definition", &driver.folder.path("xfs.yaml")], 0, &[]);
     assert!(!one.stdout.contains("[Definition: "), "{}", one.stdout);
     let plan = |flags: &[&str]| {
         let plan = ["--plan", "--endpoint", &driver.endpoint];
-        let said = ends(driver.directory(), &[&plan[..], flags].concat());
+        let said = ends(&driver, &[&plan[..], flags].concat());
         assert_eq!(said.code, Some(0), "{}", said.stderr);
         said.stdout
     };
@@ -157,12 +152,10 @@ fn a_plan_says_the_definition_of_each_test() {
 
 #[test]
 fn definitions_that_do_not_fit_together_are_named() {
-    let directory = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
+    fs::create_dir(folder.path("old")).unwrap();
     let write = |file: &str, name: &str, more: &str| {
-        let path = path(directory.path(), file);
-        fs::create_dir_all(Path::new(&path).parent().unwrap()).unwrap();
-        fs::write(&path, format!("DriverInfo: {{Name: {name}}}\n{more}")).unwrap();
-        path
+        folder.write(file, &format!("DriverInfo: {{Name: {name}}}\n{more}"))
     };
     let (rwo, other) = (write("rwo.yaml", "a.example", ""), write("other.yaml", "b.example", ""));
     let lost = write("lost.yaml", "a.example", "StorageClass: {FromExistingClassName: none}\n");
@@ -176,8 +169,8 @@ fn definitions_that_do_not_fit_together_are_named() {
     }
     let both = ["e2e", "--plan", "--driver-definition", &rwo, "--driver-definition", &lost];
     check(&both, 2, &[&format!("--driver-definition {lost}: ")]);
-    let topology = path(directory.path(), "topology.yaml");
-    fs::write(&topology, "DriverInfo: {Name: a.example, Capabilities: {topology: true}}\n").unwrap();
+    let topology = "DriverInfo: {Name: a.example, Capabilities: {topology: true}}\n";
+    let topology = folder.write("topology.yaml", topology);
     let both = ["e2e", "--plan", "--driver-definition", &rwo, "--driver-definition", &topology];
     check(&both, 0, &["topology: topology is true, but its tests are skipped"]);
 }
@@ -190,7 +183,7 @@ fn a_cluster_is_asked_for_the_classes_of_each_definition() {
     let cluster = Cluster::start(&[("storageclasses", class("ext4")), ("storageclasses", class("xfs"))]);
     let kube = ["--cluster", "kube", "--kubeconfig", cluster.kubeconfig()];
     let ids = |flags: &[&str]| {
-        let said = ends(driver.directory(), &[&kube[..], &["--dry-run"], flags].concat());
+        let said = ends(&driver, &[&kube[..], &["--dry-run"], flags].concat());
         assert_eq!(said.code, Some(0), "{}", said.stderr);
         said.stdout
     };
@@ -202,8 +195,8 @@ fn a_cluster_is_asked_for_the_classes_of_each_definition() {
     ];
     assert_eq!(ids(&filter), expected.concat());
     let lost = "StorageClass: {FromExistingClassName: lost}\nDriverInfo: {Name: mock.csi-sanity.example}\n";
-    fs::write(driver.directory().join("xfs.yaml"), lost).unwrap();
-    let said = ends(driver.directory(), &[&kube[..], &["--dry-run"]].concat());
+    driver.folder.write("xfs.yaml", lost);
+    let said = ends(&driver, &[&kube[..], &["--dry-run"]].concat());
     assert_eq!(said.code, Some(2), "{} {}", said.stdout, said.stderr);
     assert!(said.stderr.contains("xfs.yaml: the cluster has no StorageClass \"lost\""), "{}", said.stderr);
 }
@@ -212,7 +205,7 @@ fn a_cluster_is_asked_for_the_classes_of_each_definition() {
 fn preflight_says_the_definitions_of_a_finding() {
     let driver = driver();
     let cluster = Cluster::start(&[]);
-    let said = ends(driver.directory(), &["--preflight", "--kubeconfig", cluster.kubeconfig()]);
+    let said = ends(&driver, &["--preflight", "--kubeconfig", cluster.kubeconfig()]);
     assert_eq!(said.code, Some(3), "{} {}", said.stdout, said.stderr);
     for says in [
         "error    ext4, xfs: no CSIDriver mock.csi-sanity.example: ",

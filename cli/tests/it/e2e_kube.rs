@@ -7,6 +7,7 @@ use std::process::Command;
 use csi_suite_e2e::kube_cluster::kind::access;
 
 use crate::ci_files::documents;
+use crate::program::Folder;
 
 const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/hostpath.yaml");
 
@@ -66,9 +67,8 @@ fn kubeconfig_errors_name_the_file_and_context() {
     let (code, printed) = ends(&["--cluster", "kube", "--kubeconfig", "/nonexistent/config"]);
     assert_eq!(code, 2, "{printed}");
     assert!(printed.contains("--kubeconfig /nonexistent/config"), "{printed}");
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "apiVersion: v1\nkind: Config\ncurrent-context: one\n").unwrap();
-    let path = file.path().display().to_string();
+    let folder = Folder::new();
+    let path = folder.write("config", "apiVersion: v1\nkind: Config\ncurrent-context: one\n");
     let (code, printed) = ends(&["--cluster", "kube", "--kubeconfig", &path, "--context", "other"]);
     assert_eq!(code, 2, "{printed}");
     assert!(printed.contains(&format!("--kubeconfig {path}, --context other")), "{printed}");
@@ -76,13 +76,12 @@ fn kubeconfig_errors_name_the_file_and_context() {
 
 #[test]
 fn an_unreached_cluster_is_no_fault_of_the_driver() {
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let folder = Folder::new();
     // No process listens at port 9, which is for the service "discard".
     let config = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
                   clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n\
                   contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n";
-    std::fs::write(file.path(), config).unwrap();
-    let path = file.path().display().to_string();
+    let path = folder.write("config", config);
     let (code, printed) = ends(&["--cluster", "kube", "--kubeconfig", &path]);
     assert_eq!(code, 3, "{printed}");
     assert!(printed.contains("http://127.0.0.1:9"), "{printed}");

@@ -3,13 +3,6 @@ use csi_mock_driver::{Config, Defect};
 use crate::driver::Driver;
 use crate::program::{Folder, check};
 
-/// Writes a file with this text, which exists as long as the value does.
-fn file(text: &str) -> tempfile::NamedTempFile {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), text).unwrap();
-    file
-}
-
 const INFO: &str = "identity/get-plugin-info/";
 /// This defect breaks one of the checks that `INFO` chooses.
 const DEFECT: &str = "get-plugin-info-name-empty";
@@ -53,12 +46,12 @@ fn failed_1_on_a_recommendation_with_strict_only() {
 fn failed_1_without_a_capability_that_is_expected() {
     let without = vec!["CREATE_DELETE_SNAPSHOT".parse().unwrap(), "LIST_SNAPSHOTS".parse().unwrap()];
     let driver = Driver::start(Config { without, ..Config::default() });
-    let config =
-        file("expect-capabilities: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, Node.EXPAND_VOLUME]\n");
-    let config = config.path().to_str().unwrap();
-    let reports = tempfile::tempdir().unwrap();
-    let mut arguments = vec!["--endpoint", &driver.endpoint, "--config", config, "--filter", INFO];
-    let report = |form: &str| format!("{form}={}", reports.path().join(form).display());
+    let folder = Folder::new();
+    let expected =
+        "expect-capabilities: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, Node.EXPAND_VOLUME]\n";
+    let config = folder.write("config.yaml", expected);
+    let mut arguments = vec!["--endpoint", &driver.endpoint, "--config", &config, "--filter", INFO];
+    let report = |form: &str| format!("{form}={}", folder.path(form));
     let forms = ["json", "junit", "md", "html", "github"];
     let each = forms.map(report);
     each.iter().for_each(|report| arguments.extend(["--report", report]));
@@ -67,7 +60,7 @@ fn failed_1_without_a_capability_that_is_expected() {
     assert!(said.stdout.contains("FAILED expected/capabilities"), "{}", said.stdout);
     assert!(said.stdout.contains(&format!("{sentence}\n")), "{}", said.stdout);
     for form in forms {
-        let text = std::fs::read_to_string(reports.path().join(form)).unwrap();
+        let text = folder.read(form);
         // The Markdown report escapes underscores.
         assert!(text.replace('\\', "").contains(sentence), "{form}: {text}");
     }
@@ -107,20 +100,14 @@ fn usage_2_names_the_flag_or_file() {
 
 #[test]
 fn usage_2_names_file_and_line() {
-    let config = file("endpoint: /csi.sock\nparametres: {}\n");
-    check(
-        &["--config", config.path().to_str().unwrap()],
-        2,
-        &[config.path().to_str().unwrap(), "parametres", "2"],
-    );
-    let known = file("identity/probe/ready\n");
-    let path = known.path().to_str().unwrap();
-    check(&["--known-failing", path], 2, &[path, ":1:", "no reason"]);
-    let secrets = file("CreateVolumeSecrt: {a: b}\n");
-    let path = secrets.path().to_str().unwrap();
+    let folder = Folder::new();
+    let config = &folder.write("config.yaml", "endpoint: /csi.sock\nparametres: {}\n");
+    check(&["--config", config], 2, &[config, "parametres", "2"]);
+    let known = &folder.write("known", "identity/probe/ready\n");
+    check(&["--known-failing", known], 2, &[known, ":1:", "no reason"]);
+    let path = &folder.write("secrets.yaml", "CreateVolumeSecrt: {a: b}\n");
     check(&["--endpoint", "/csi.sock", "--secrets", path], 2, &["--secrets", path, "CreateVolumeSecrt"]);
-    let parameters = file("- a\n- b\n");
-    let path = parameters.path().to_str().unwrap();
+    let path = &folder.write("parameters.yaml", "- a\n- b\n");
     check(&["--parameters", path], 2, &["--parameters", path]);
 }
 
@@ -152,18 +139,19 @@ fn filter_terms_that_select_nothing_are_named() {
 
 #[test]
 fn known_failing_5_when_it_is_out_of_date() {
-    let stale = file("identity/no-such-check  # was removed\n");
-    check(&["--known-failing", stale.path().to_str().unwrap()], 5, &["identity/no-such-check", ":1:"]);
-    let passes = file("identity/get-plugin-info/name  # was mended\n");
-    check(&["--filter", INFO, "--known-failing", passes.path().to_str().unwrap()], 5, &[]);
+    let folder = Folder::new();
+    let stale = folder.write("stale", "identity/no-such-check  # was removed\n");
+    check(&["--known-failing", &stale], 5, &["identity/no-such-check", ":1:"]);
+    let passes = folder.write("passes", "identity/get-plugin-info/name  # was mended\n");
+    check(&["--filter", INFO, "--known-failing", &passes], 5, &[]);
 }
 
 #[test]
 fn success_0_when_what_fails_is_known_to() {
-    let known = file("identity/get-plugin-info/name*  # the vendor has no name yet\n");
-    let known = known.path().to_str().unwrap();
+    let folder = Folder::new();
+    let known = folder.write("known", "identity/get-plugin-info/name*  # the vendor has no name yet\n");
     check(
-        &["--mock-defect", DEFECT, "--filter", "identity/get-plugin-info/name", "--known-failing", known],
+        &["--mock-defect", DEFECT, "--filter", "identity/get-plugin-info/name", "--known-failing", &known],
         0,
         &[],
     );
@@ -185,23 +173,24 @@ fn broken_3_when_the_time_is_up() {
 /// One list of known failures serves runs with either access type: an entry for the other type is printed, and is no error.
 #[test]
 fn a_list_for_both_access_types_serves_a_run_with_one() {
-    let known =
-        file(&format!("{INFO}name # ours\ncontroller/create-volume/required-bytes@block # ours as well\n"));
-    let known = known.path().to_str().unwrap();
+    let folder = Folder::new();
+    let known = format!("{INFO}name # ours\ncontroller/create-volume/required-bytes@block # ours as well\n");
+    let known = folder.write("known", &known);
     let arguments =
-        ["--mock-defect", DEFECT, "--filter", INFO, "--known-failing", known, "--access-type", "mount"];
+        ["--mock-defect", DEFECT, "--filter", INFO, "--known-failing", &known, "--access-type", "mount"];
     check(&arguments, 0, &[":2: controller/create-volume/required-bytes@block is for an access type"]);
-    let stale = file(&format!("{INFO}name # ours\ncontroller/create-volume/no-such-check # gone\n"));
-    let stale =
-        ["--mock-defect", DEFECT, "--filter", INFO, "--known-failing", stale.path().to_str().unwrap()];
-    check(&stale, 5, &[":2: controller/create-volume/no-such-check"]);
+    let stale = format!("{INFO}name # ours\ncontroller/create-volume/no-such-check # gone\n");
+    let stale = folder.write("stale", &stale);
+    let arguments = ["--mock-defect", DEFECT, "--filter", INFO, "--known-failing", &stale];
+    check(&arguments, 5, &[":2: controller/create-volume/no-such-check"]);
 }
 
 #[test]
 fn an_entry_of_a_list_may_be_flaky_and_may_expire() {
+    let folder = Folder::new();
     let run = |list: &str, defect: &[&str], code| {
-        let known = file(list);
-        let arguments = ["--filter", INFO, "--known-failing", known.path().to_str().unwrap()];
+        let known = folder.write("known", list);
+        let arguments = ["--filter", INFO, "--known-failing", &known];
         check(&[&arguments[..], defect].concat(), code, &[])
     };
     let defect = ["--mock-defect", DEFECT];

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::program::check;
+use crate::program::{Folder, check};
 
 const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
 
@@ -19,14 +19,12 @@ fn a_cluster_that_is_not_there_is_told_by_its_flag() {
 
 #[test]
 fn a_silent_cluster_is_named_by_its_address() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("config");
+    let folder = Folder::new();
     // No process listens at port 1.
     let config = "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}], \
                   clusters: [{name: k, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {}}]}";
-    std::fs::write(&file, config).unwrap();
-    let kubeconfig = file.to_str().unwrap();
-    let arguments = ["e2e", "--preflight", "--driver-definition", DEFINITION, "--kubeconfig", kubeconfig];
+    let file = folder.write("config", config);
+    let arguments = ["e2e", "--preflight", "--driver-definition", DEFINITION, "--kubeconfig", &file];
     check(&arguments, 3, &["the cluster at http://127.0.0.1:1"]);
 }
 
@@ -49,13 +47,12 @@ fn installed() -> Vec<(&'static str, Value)> {
 
 #[test]
 fn errors_end_with_3_and_warnings_do_not() {
-    let definition = tempfile::NamedTempFile::new().unwrap();
+    let folder = Folder::new();
     let text = format!("StorageClass: {{FromName: true}}\nDriverInfo: {{Name: {DRIVER}}}\n");
-    std::fs::write(definition.path(), text).unwrap();
+    let definition = folder.write("driver.yaml", &text);
     let look = |objects: &[(&'static str, Value)], code| {
         let cluster = Cluster::start(objects);
-        let definition = definition.path().to_str().unwrap();
-        let arguments = ["e2e", "--preflight", "--driver-definition", definition];
+        let arguments = ["e2e", "--preflight", "--driver-definition", &definition];
         check(&[&arguments[..], &["--kubeconfig", cluster.kubeconfig()]].concat(), code, &[]).stdout
     };
     let said = look(&[], 3);
@@ -67,7 +64,7 @@ fn errors_end_with_3_and_warnings_do_not() {
     assert!(said.starts_with("warning  claims stay unbound: no csi-provisioner is found: "), "{said}");
     assert!(said.ends_with("errors: 0, warnings: 1\n"), "{said}");
 
-    std::fs::write(definition.path(), format!("DriverInfo: {{Name: {DRIVER}}}\n")).unwrap();
+    folder.write("driver.yaml", &format!("DriverInfo: {{Name: {DRIVER}}}\n"));
     assert_eq!(look(&installed(), 0), "nothing wrong was found\n");
 }
 
