@@ -39,10 +39,11 @@ pub(crate) use wait::{Seen, all};
 /// A running test.
 #[derive(Debug)]
 pub struct Scene {
-    cx: Cx,
+    pub(crate) cx: Cx,
     cluster: Arc<dyn Cluster>,
     definition: Arc<Definition>,
-    pattern: &'static Pattern,
+    pub(crate) pattern: &'static Pattern,
+    /// The requested bytes of claims.
     claim_bytes: i64,
     names: AtomicU32,
     say: Say,
@@ -78,11 +79,6 @@ impl Scene {
         }
     }
 
-    /// Returns the context of the cluster's calls.
-    pub(crate) fn cx(&self) -> &Cx {
-        &self.cx
-    }
-
     pub(crate) fn cluster(&self) -> &dyn Cluster {
         &*self.cluster
     }
@@ -95,16 +91,6 @@ impl Scene {
     /// Returns the timeouts of the definition.
     pub(crate) fn timeouts(&self) -> &Timeouts {
         &self.definition.driver.timeouts
-    }
-
-    /// Returns the pattern of the test.
-    pub(crate) fn pattern(&self) -> &'static Pattern {
-        self.pattern
-    }
-
-    /// Returns the requested bytes of claims.
-    pub(crate) fn claim_bytes(&self) -> i64 {
-        self.claim_bytes
     }
 
     /// Returns a unique name in the namespace.

@@ -171,7 +171,7 @@ async fn take(
 }
 
 /// Returns the context for calls about a snapshot, with the Secret of its class, or without one if it has no class.
-pub(super) fn with_secret(shared: &Shared, name: &str, of: SecretUse) -> Result<Cx, Failure> {
+fn with_secret(shared: &Shared, name: &str, of: SecretUse) -> Result<Cx, Failure> {
     let found = shared.store.look(|objects| {
         let object = objects.snapshots.get(name)?;
         let class = objects.snapshot_classes.get(&object.snapshot.spec.class)?.clone();

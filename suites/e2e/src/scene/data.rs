@@ -133,8 +133,8 @@ impl Scene {
             self.rng_seed()
         );
         // The size of a volume without a claim of the test is unknown.
-        let volume_bytes = match self.pattern().volume {
-            VolumeType::Dynamic => self.claim_bytes().unsigned_abs(),
+        let volume_bytes = match self.pattern.volume {
+            VolumeType::Dynamic => self.claim_bytes.unsigned_abs(),
             VolumeType::Inline | VolumeType::GenericEphemeral => 1 << 20,
         };
         let mut room_bytes = volume_bytes / PART_OF_VOLUME;

@@ -62,7 +62,7 @@ impl Scene {
     /// Creates a group snapshot class for the pattern. Upstream adds the parameter `deletionPolicy`, which no driver
     /// has; it is left out here.
     pub(crate) async fn group_snapshot_class(&self) -> Done<SnapshotClass> {
-        self.group_snapshot_class_that(self.pattern().deletion).await
+        self.group_snapshot_class_that(self.pattern.deletion).await
     }
 
     /// Creates a group snapshot class with another policy.

@@ -88,7 +88,7 @@ pub(crate) struct Extent {
     bytes: u64,
     /// True if all of it belongs to the volume: a device, or a whole file system on a device. Directories and network
     /// shares may show the size of their parent.
-    is_own: bool,
+    pub(crate) is_own: bool,
 }
 
 impl RunningPod<'_> {
@@ -129,11 +129,6 @@ impl RunningPod<'_> {
 }
 
 impl Extent {
-    /// Returns whether all of it belongs to the volume.
-    pub(crate) fn is_own(self) -> bool {
-        self.is_own
-    }
-
     /// Returns the smallest size that a pod must see. A device has all requested bytes. A file system uses some of
     /// them itself, so it only has to be larger than before; one that is shared, or was large enough, need not
     /// change.

@@ -41,7 +41,7 @@ impl<'a> RunningPod<'a> {
         let scene = self.scene;
         let started = scene.cluster().start_workload(&self.name, &self.container, path).await;
         let workload = match started {
-            Ok(workload) => Some(ObservedWorkload::new(scene.cx(), workload)),
+            Ok(workload) => Some(ObservedWorkload::new(&scene.cx, workload)),
             // A driver that mounts nothing has no workloads, which its user knows.
             Err(Stop::Skip(_)) => None,
             Err(other) => scene.beside_test::<ObservedWorkload>(Err(other)),
@@ -149,7 +149,7 @@ impl Scene {
         origin: &str,
     ) -> Option<Moment> {
         let read = async {
-            let is_own = pod.extent(path, block).await?.is_own();
+            let is_own = pod.extent(path, block).await?.is_own;
             let contents =
                 self.cluster().read_workload(&pod.name, &pod.container, path, evidence.writer()).await?;
             Ok((is_own, contents))
@@ -159,7 +159,7 @@ impl Scene {
             Err(Stop::Violation(failed)) => self.beside_test(Err(Stop::broken(failed.message)))?,
             read => self.beside_test(read)?,
         };
-        let moment = self.beside_test(evidence.judge(self.cx(), &contents, is_own, origin));
+        let moment = self.beside_test(evidence.judge(&self.cx, &contents, is_own, origin));
         moment.filter(|_| !evidence.is_elsewhere())
     }
 
@@ -171,7 +171,7 @@ impl Scene {
             Err(Stop::Violation(violation) | Stop::MetAgain(violation)) => {
                 let rule = violation.requirement.map_or("", |rule| rule.id);
                 if self.broken_rules.lock().insert(rule) {
-                    self.cx().blame(violation.counts_from(Profile::Kubernetes));
+                    self.cx.blame(violation.counts_from(Profile::Kubernetes));
                 }
             }
             Err(Stop::Skip(why) | Stop::Declined(_, why) | Stop::Broken(why) | Stop::Unanswered(why)) => {

@@ -10,7 +10,7 @@ use crate::pattern::SnapshotType;
 impl Scene {
     /// Creates a snapshot class for the pattern.
     pub(crate) async fn snapshot_class(&self) -> Done<SnapshotClass> {
-        self.snapshot_class_that(self.pattern().deletion).await
+        self.snapshot_class_that(self.pattern.deletion).await
     }
 
     /// Creates a snapshot class with another policy.
@@ -32,7 +32,7 @@ impl Scene {
     /// objects are deleted without it.
     pub(crate) async fn pattern_snapshot(&self, claim: &str) -> Done<Snapshot> {
         let class = self.snapshot_class().await?;
-        if self.pattern().snapshot != Some(SnapshotType::PreProvisioned) {
+        if self.pattern.snapshot != Some(SnapshotType::PreProvisioned) {
             return self.snapshot(claim, &class).await;
         }
         let retaining = self.snapshot_class_that(ReclaimPolicy::Retain).await?;
@@ -98,6 +98,6 @@ impl Scene {
 
     /// Returns whether deleting a snapshot of the pattern retains its content.
     pub(crate) fn retains_snapshots(&self) -> bool {
-        self.pattern().deletion == ReclaimPolicy::Retain
+        self.pattern.deletion == ReclaimPolicy::Retain
     }
 }

@@ -57,7 +57,7 @@ impl Scene {
     pub(crate) async fn class_with(&self, change: impl FnOnce(&mut StorageClass)) -> Done<StorageClass> {
         let defined = self.definition.storage.as_ref();
         let defined = defined.ok_or_else(|| Stop::skip("the definition has no StorageClass"))?;
-        let pattern = self.pattern();
+        let pattern = self.pattern;
         let mut class = StorageClass { name: self.name("class"), ..defined.clone() };
         class.allow_volume_expansion = pattern.allow_expansion;
         if !pattern.fs_type.is_empty() {
@@ -81,8 +81,8 @@ impl Scene {
             name: self.name("claim"),
             class: class.name.clone(),
             access_modes,
-            mode: self.pattern().mode.unwrap_or_default(),
-            request_bytes: self.claim_bytes(),
+            mode: self.pattern.mode.unwrap_or_default(),
+            request_bytes: self.claim_bytes,
             ..PvcSpec::default()
         }
     }
@@ -90,7 +90,7 @@ impl Scene {
     /// Makes a volume of the pattern, in its own class. The claim is bound unless it waits for a pod.
     pub(crate) fn volume(&self) -> BoxFuture<'_, Done<Volume>> {
         Box::pin(async move {
-            if self.pattern().volume == VolumeType::Inline {
+            if self.pattern.volume == VolumeType::Inline {
                 return self.inline_volume(0);
             }
             let class = self.class().await?;
@@ -102,7 +102,7 @@ impl Scene {
     pub(crate) async fn volume_of(&self, class: &StorageClass) -> Done<Volume> {
         let spec = self.claim_spec(class);
         let block = spec.mode == VolumeMode::Block;
-        if self.pattern().volume == VolumeType::GenericEphemeral {
+        if self.pattern.volume == VolumeType::GenericEphemeral {
             return Ok(Volume { source: VolumeSource::Ephemeral(Box::new(spec)), block });
         }
         self.claim(&spec, class).await
@@ -144,10 +144,10 @@ impl Scene {
         let source = VolumeSource::Inline {
             driver: self.driver().driver_info.name.clone(),
             attributes: one.attributes.clone(),
-            fs_type: self.pattern().fs_type.to_owned(),
+            fs_type: self.pattern.fs_type.to_owned(),
             read_only: false,
         };
-        Ok(Volume { source, block: self.pattern().is_block() })
+        Ok(Volume { source, block: self.pattern.is_block() })
     }
 
     /// Waits until a claim has a volume.

@@ -30,7 +30,7 @@ test! {
     }
     async |scene| {
         let back = scene.cluster().offers(Feature::DriverDowngrade);
-        if scene.pattern().is_block() && let Err(why) = &back {
+        if scene.pattern.is_block() && let Err(why) = &back {
             return Err(Stop::skip(format!("the test for file systems has already replaced the driver, and cannot go back: {why}")));
         }
         let old = Stock::made(scene).await?;

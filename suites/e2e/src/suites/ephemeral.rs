@@ -71,7 +71,7 @@ test! {
     async |scene| {
         let volume = volume(scene, 0).await?;
         let pod = scene.run(pod(scene, &[&volume])).await?;
-        pod.has_kind(&path(0), volume.block, scene.pattern().fs_type).await?;
+        pod.has_kind(&path(0), volume.block, scene.pattern.fs_type).await?;
         if !volume.block {
             is_mounted(&pod, &path(0), "rw").await?;
         }
@@ -117,7 +117,7 @@ test! {
         let volume = volume(scene, 0).await?;
         let first = scene.run(pod(scene, &[&volume])).await?;
         let second = scene.run_within(pod(scene, &[&volume]), scene.timeouts().pod_start_slow).await?;
-        if !inline(scene.pattern(), scene.driver(), 0).shared {
+        if !inline(scene.pattern, scene.driver(), 0).shared {
             let content = scene.content();
             first.write(&path(0), volume.block, &content).await?;
             lacks(&second, volume.block, &content).await?;
@@ -146,7 +146,7 @@ test! {
         let (first, second) = (volume(scene, 0).await?, volume(scene, 1).await?);
         let pod = scene.run(pod(scene, &[&first, &second])).await?;
         for (index, volume) in [&first, &second].into_iter().enumerate() {
-            pod.has_kind(&path(index), volume.block, scene.pattern().fs_type).await?;
+            pod.has_kind(&path(index), volume.block, scene.pattern.fs_type).await?;
         }
         ends(scene, pod).await
     }
@@ -164,7 +164,7 @@ fn claim(pod: &str, index: usize) -> String {
 
 /// Returns the definition of the pod's volume with this index.
 async fn volume(scene: &Scene, index: usize) -> Done<Volume> {
-    match scene.pattern().volume {
+    match scene.pattern.volume {
         VolumeType::Inline => scene.inline_volume(index),
         _ => scene.volume().await,
     }

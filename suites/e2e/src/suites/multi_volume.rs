@@ -138,7 +138,7 @@ test! {
         let second = scene.run(scene.pod_on(&first.node, &[&read_only])).await?;
         let path = path_of(0);
         for pod in [&first, &second] {
-            pod.has_kind(&path, volume.block, scene.pattern().fs_type).await?;
+            pod.has_kind(&path, volume.block, scene.pattern.fs_type).await?;
             pod.holds(&path, volume.block, &content).await?;
             // Kubelet and the container runtime prevent writes to a block device.
             if !volume.block {

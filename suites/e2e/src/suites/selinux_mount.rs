@@ -227,7 +227,7 @@ fn warn(scene: &Scene, what: &str, wanted: &str, actual: &str) {
         "a mount call with context=\"{wanted}\": the driver promises seLinuxMount. It is only a warning because this machine has no \
          SELinux, where kubelet passes no context"
     );
-    scene.cx().warn(Violation::new(what).expected(expected).actual(actual));
+    scene.cx.warn(Violation::new(what).expected(expected).actual(actual));
 }
 
 /// Returns the contexts in the driver's mount calls since the last time.

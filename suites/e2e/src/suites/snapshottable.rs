@@ -113,7 +113,7 @@ async fn restored<'a>(scene: &'a Scene, volume: &Volume, content: &Content) -> D
 
 /// Checks that the snapshot content has the policy of the class.
 fn has_policy(scene: &Scene, snapshot: &Snapshot) -> Done {
-    let expected = scene.pattern().deletion;
+    let expected = scene.pattern.deletion;
     match snapshot.deletion == expected {
         true => Ok(()),
         false => {

@@ -49,7 +49,7 @@ test! {
 }
 
 async fn keep_transactions(scene: &Scene, place: Place) -> Done {
-    let effort = &scene.cx().config().effort;
+    let effort = &scene.cx.config().effort;
     let (lives, begun) = (effort.scaled(LIVES), Instant::now());
     let volume = scene.volume().await?;
     let (mut database, mut node) = (Database::new(scene.rng_seed()), None::<String>);

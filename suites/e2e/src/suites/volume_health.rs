@@ -130,7 +130,7 @@ async fn is_well(scene: &Scene, of: &HealthOf, otherwise: &str) -> Done {
 
 /// Damages something with the user's command until the problem is shown, and repairs it until it is no longer shown.
 async fn is_damaged_and_repaired(scene: &Scene, what: &str, of: &HealthOf) -> Done {
-    let cx = scene.cx();
+    let cx = &scene.cx;
     if cx.config().health.make_ill.is_none() {
         return Err(Stop::skip("--config has no `health` commands that break a volume"));
     }

@@ -89,7 +89,7 @@ test! {
         let pod = scene.run(spec).await?;
         let found = scene.paths_of_volumes(&pod).await?;
         if !found.is_empty() {
-            let kind = if scene.pattern().mode == Some(VolumeMode::Block) { "mapped" } else { "mounted" };
+            let kind = if scene.pattern.mode == Some(VolumeMode::Block) { "mapped" } else { "mounted" };
             return Err(failed(format!("a volume that no container uses is {kind}"), "nothing", found));
         }
         pod.delete().await

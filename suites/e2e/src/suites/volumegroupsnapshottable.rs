@@ -94,7 +94,7 @@ struct Taken {
 /// Makes a group snapshot of the set as the pattern says. For a pre-provisioned one, the driver takes it, and its
 /// first objects are deleted without it.
 async fn taken(scene: &Scene) -> Done<Taken> {
-    let is_there_before = scene.pattern().snapshot == Some(SnapshotType::PreProvisionedGroup);
+    let is_there_before = scene.pattern.snapshot == Some(SnapshotType::PreProvisionedGroup);
     let first_class = match is_there_before {
         true => scene.group_snapshot_class_that(ReclaimPolicy::Retain).await?,
         false => scene.group_snapshot_class().await?,

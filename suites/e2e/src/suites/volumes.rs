@@ -28,7 +28,7 @@ test! {
         name: "should store data",
     }
     async |scene| {
-        let Pattern { fs_type, .. } = scene.pattern();
+        let Pattern { fs_type, .. } = scene.pattern;
         let volume = scene.volume().await?;
         let (block, path) = (volume.block, "/opt/0");
         let content = scene.large_content();

@@ -23,7 +23,7 @@ fn pending(objects: &Objects, mount: &PodMount) -> Option<Pending> {
     let claim = volume.claim.clone()?;
     let object = objects.claims.get(&claim)?;
     let waits = object.claim.conditions.iter().any(|condition| condition == NODE_PENDING);
-    (waits && !mount.read_only()).then(|| (claim, volume.clone(), object.allocated_bytes))
+    (waits && !mount.read_only).then(|| (claim, volume.clone(), object.allocated_bytes))
 }
 
 impl Kubelet {

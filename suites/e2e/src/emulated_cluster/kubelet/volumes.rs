@@ -61,7 +61,7 @@ pub(super) struct PodMount {
     /// Its name in the pod.
     pub(super) name: String,
     volume: PersistentVolume,
-    read_only: bool,
+    pub(super) read_only: bool,
     /// True if the volume lives as long as the pod, and needs no staging.
     inline: bool,
     scope: Cx,
@@ -89,10 +89,6 @@ impl PodMount {
 
     pub(super) fn volume_name(&self) -> &str {
         &self.volume.name
-    }
-
-    pub(super) fn read_only(&self) -> bool {
-        self.read_only
     }
 
     pub(super) fn access(&self) -> AccessType {
