@@ -92,7 +92,8 @@ fn learn(life: &mut VolumeLife, facts: &VolumeFacts) {
         life.size_bytes = facts.capacity_bytes;
         life.room_bytes = life.room_bytes.max(facts.capacity_bytes);
     }
-    life.reported.get_or_insert_with(|| (facts.context.clone(), facts.topology.clone()));
+    let (context, _) = life.reported.get_or_insert_with(|| (facts.context.clone(), facts.topology.clone()));
+    life.context_varies |= *context != facts.context;
 }
 
 /// Applies a call to a volume that exists.

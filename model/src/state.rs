@@ -74,6 +74,8 @@ pub struct VolumeLife {
     pub expansion_was_rejected: bool,
     /// volume_context and accessible_topology, once an answer has contained them.
     pub reported: Option<(Text, Text)>,
+    /// True if another answer had another volume_context. Requests contain the one of the latest answer, so that they differ, too.
+    pub context_varies: bool,
     /// The number of its set of mutable_parameters.
     pub mutable_parameters: u8,
     /// The last answer of ValidateVolumeCapabilities for each usage.
@@ -314,6 +316,7 @@ impl VolumeLife {
             was_expanded: false,
             expansion_was_rejected: false,
             reported: None,
+            context_varies: false,
             mutable_parameters: wanted.mutable_parameters,
             confirmed: BTreeMap::new(),
             attached: BTreeMap::new(),

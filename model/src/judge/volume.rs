@@ -116,7 +116,7 @@ pub(crate) fn volume_said(
         (VolumeCall::ControllerPublishVolume { node, .. }, VolumeResponse::Attached(publish_context)) => {
             let before = life.attached.get(node).and_then(|attachment| attachment.context.as_ref());
             says(
-                before.is_none_or(|before| before == publish_context),
+                life.context_varies || before.is_none_or(|before| before == publish_context),
                 &req::CTRL_PUBLISH_018,
                 "the repeated call returns another publish_context",
                 before.map_or("", |before| before),
@@ -677,7 +677,7 @@ fn same_verdict(life: &VolumeLife, usage: Usage, yes: bool) -> Finding {
     let shown = |yes: bool| if yes { "confirmed" } else { "no confirmed" };
     let before = life.confirmed.get(&usage).filter(|before| before.attached == life.attached_to());
     says(
-        before.is_none_or(|before| before.yes == yes),
+        life.context_varies || before.is_none_or(|before| before.yes == yes),
         &req::CTRL_VALIDATE_004,
         "the same question has two answers",
         format!("{}, as before", shown(!yes)),

@@ -86,6 +86,20 @@ fn a_volume_has_one_context_whatever_the_request() {
 }
 
 #[test]
+fn another_volume_context_explains_other_answers_to_it() {
+    let mut story = Story::of_a_volume();
+    let attached = |text: &str| said(VolumeResponse::Attached(text.into()));
+    let validate = VolumeCall::ValidateVolumeCapabilities { volume: v(1), usage: MANY };
+    story.right(attach(v(1), N1), attached("a"));
+    story.right(validate.clone(), said(VolumeResponse::Confirmed(true)));
+    let other = made(VolumeFacts { context: "{other}".into(), ..facts(v(1)) });
+    story.take(create(v(1), wanted()), other);
+    // The caller passes the new context on.
+    story.judges(attach(v(1), N1), [(attached("b"), "fits")]);
+    story.judges(validate, [(said(VolumeResponse::Confirmed(false)), "fits")]);
+}
+
+#[test]
 fn two_names_have_two_volumes() {
     let story = Story::of_a_volume();
     story
