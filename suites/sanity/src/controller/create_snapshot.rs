@@ -453,13 +453,14 @@ check! {
         }
         let last = cx.create_snapshot(request).await.must("answer the call once the others have ended")?;
         ids.push(last.snapshot_id);
+        let answers = ids.len();
         ids.sort_unstable();
         ids.dedup();
         ensure!(
             ids.len() == 1,
             "equal calls at the same time make several snapshots";
             expected: "one snapshot_id in all answers",
-            actual: format!("{ids:?}")
+            actual: format!("{answers} answers with {} snapshot_ids: {ids:?}", ids.len())
         );
         Ok(())
     }
