@@ -307,7 +307,7 @@ impl<'a> Runner<'a> {
                 // The driver is back already, or dropped the connection; others are under way still.
                 again.push(done.report.planned);
             } else if have_company {
-                match Rejected::of(done.report, running.labels()) {
+                match Rejected::of(done.report) {
                     Ok(one) => rejected.push(one),
                     Err(report) if Confirmation::of(&report).is_some() => unconfirmed.push(*report),
                     Err(report) => self.dispatcher.finish(*report),

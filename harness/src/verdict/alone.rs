@@ -1,19 +1,17 @@
 //! Stage 6: rejections that come and go. A code that says nothing about the request, met while other checks ran, may be due to their calls.
-//! The check is run again alone, as a sidecar would make the call again, and judged by that.
+//! The check is run again alone, as a sidecar would make the call again, and judged by that. The run then remarks on the rejection: which
+//! check meets it is chance, and the specification speaks only of simultaneous calls for one volume. The suite `concurrency` judges those.
 
 use std::collections::BTreeMap;
 
+use csi_proto::Rpc;
 use tonic::Code;
 
-use super::Judge;
 use crate::client::answer::Answer;
-use crate::config::profile::Profile;
+use crate::client::tally::Tally;
 use crate::protocol::effect::{self, Effect};
 use crate::resources::machine;
 use crate::results::outcome::{CheckReport, Finding, Outcome};
-use crate::spec::faults::{Claim, FaultKey, Faults};
-use crate::spec::requirements::req;
-use crate::spec::verdict::Violation;
 
 /// Number of inconclusive checks that are run again although earlier ones met the same rejection again.
 const IN_VAIN_MAX: u32 = 8;
@@ -22,54 +20,24 @@ const IN_VAIN_MAX: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Rejected {
     pub(crate) report: CheckReport,
-    by: (&'static str, Code),
+    by: (Rpc, Code),
     /// The rejection as the driver stated it.
     actual: String,
-    /// Labels of checks that ran in parallel.
-    beside: Vec<String>,
 }
 
 impl Rejected {
     /// Returns the report unchanged if the check ended in another way.
-    pub(crate) fn of(report: CheckReport, beside: Vec<String>) -> Result<Rejected, Box<CheckReport>> {
+    pub(crate) fn of(report: CheckReport) -> Result<Rejected, Box<CheckReport>> {
         match rejection(&report) {
             Some((by, actual)) if machine::lacks_right(&actual).is_none() => {
-                Ok(Rejected { report, by, actual, beside })
+                Ok(Rejected { report, by, actual })
             }
             _ => Err(Box::new(report)),
         }
     }
 
     fn key(&self) -> (&'static str, i32) {
-        (self.by.0, self.by.1 as i32)
-    }
-
-    /// States that a call was rejected beside others and not alone. Only the first such check of a run warns.
-    fn warn_of_others(self, alone: &mut CheckReport, judge: &Judge, faults: &Faults) {
-        if !matches!(alone.outcome, Outcome::Passed | Outcome::Warned(_) | Outcome::Failed(_)) {
-            return;
-        }
-        let rule = &req::GEN_CONC_003;
-        let message = format!("{} is rejected while other calls are under way, but not alone", self.by.0);
-        let fault = FaultKey { rule: rule.id, what: FaultKey::BESIDE_ANOTHER_CALL.to_owned() };
-        if let Err(reported_by) = faults.claim(&fault, &Claim::of(alone.label())) {
-            alone.notes.push(format!("{message}: {}; {reported_by} reports it", self.actual));
-            return;
-        }
-        let mut lines = vec!["checks that ran at the same time".to_owned()];
-        lines.extend(self.beside.iter().map(|label| format!("  {label}")));
-        let mut violation = Violation::new(message)
-            .of(rule)
-            .expected("OK, or ABORTED for a pending call, or the code for what another call has changed, such as NOT_FOUND")
-            .actual(self.actual)
-            .transcript(lines);
-        violation.fault = Some(Box::new(fault));
-        let finding = Finding { binds_from: Profile::Strict, ..violation.into() };
-        let warned = judge.outcome(&alone.label(), finding);
-        match alone.outcome {
-            Outcome::Passed => alone.outcome = warned,
-            _ => alone.also.push(warned),
-        }
+        (self.by.0.path, self.by.1 as i32)
     }
 }
 
@@ -84,26 +52,28 @@ impl MetAgain {
         matches!(one.report.outcome, Outcome::Broken(_)) && times >= IN_VAIN_MAX
     }
 
-    /// Judges a check by its repetition, which ran alone.
-    pub(crate) fn settle(&mut self, one: Rejected, alone: &mut CheckReport, judge: &Judge, faults: &Faults) {
-        match rejection(alone) {
-            Some((by, _)) if by == one.by => *self.0.entry(one.key()).or_default() += 1,
-            _ => one.warn_of_others(alone, judge, faults),
+    /// Compares a check with its repetition, which ran alone.
+    pub(crate) fn compare(&mut self, one: &Rejected, alone: &CheckReport, tally: &Tally) {
+        if rejection(alone).is_some_and(|(by, _)| by == one.by) {
+            *self.0.entry(one.key()).or_default() += 1;
+        } else if matches!(alone.outcome, Outcome::Passed | Outcome::Warned(_) | Outcome::Failed(_)) {
+            let ended = format!("{} beside other checks", one.actual);
+            tally.answered_when_repeated(&alone.label(), one.by.0, &ended);
         }
     }
 }
 
 /// The rejection that a check failed by, or that made it inconclusive, if its code says nothing about the request.
-fn rejection(report: &CheckReport) -> Option<((&'static str, Code), String)> {
+fn rejection(report: &CheckReport) -> Option<((Rpc, Code), String)> {
     if let Outcome::Broken(_) = &report.outcome {
         let last = report.calls.iter().rev().find(|call| !call.cleanup)?;
         let Answer::Refused(refused) = &last.outcome else { return None };
-        return says_nothing(refused.code).then(|| ((last.rpc.method, refused.code), refused.to_string()));
+        return says_nothing(refused.code).then(|| ((last.rpc, refused.code), refused.to_string()));
     }
     report.outcomes().find_map(|outcome| {
         let Outcome::Failed(Finding { violation, .. }) = outcome else { return None };
         let (rpc, code) = **violation.refused.as_ref()?;
-        says_nothing(code).then(|| ((rpc.method, code), violation.actual.clone()))
+        says_nothing(code).then(|| ((rpc, code), violation.actual.clone()))
     })
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::results::failure_report::{self, have_to_do};
+use crate::spec::faults::FaultKey;
 use crate::spec::requirements::req;
 use crate::spec::verdict::{Damage, Violation};
 
@@ -48,6 +49,30 @@ pub(crate) fn killed(calls: &[CallRecord], alive: bool) -> Violation {
     let lines: Vec<String> = calls.into_iter().take(CALLS_SHOWN_MAX).map(failure_report::call_line).collect();
     let violation = cut_off(message).actual(lines.join("\n      "));
     if alive { violation } else { violation.damage(Damage::Crash) }
+}
+
+/// The fault that a trace shows: two calls that panic at one place of the driver's own code are one fault.
+pub(crate) fn panic_at_one_place(printed: &[String]) -> Option<FaultKey> {
+    let place = rust_place(printed).or_else(|| go_place(printed))?;
+    Some(FaultKey { rule: req::GEN_ERR_001.id, what: format!("the driver panics at {place}") })
+}
+
+fn rust_place(printed: &[String]) -> Option<&str> {
+    let place = printed.iter().find_map(|line| line.split_once("panicked at ")).map(|(_, place)| place)?;
+    let place = place.trim_end().strip_suffix(':')?;
+    (!place.contains(' ') && !place.is_empty()).then_some(place)
+}
+
+/// The place in the first frame that does not belong to Go's runtime or to a library. A library can panic for many reasons.
+fn go_place(printed: &[String]) -> Option<&str> {
+    let frames = printed.iter().skip_while(|line| !line.starts_with("goroutine ")).skip(1);
+    let mut places =
+        frames.filter(|line| line.starts_with(' ')).filter_map(|line| line.split_whitespace().next());
+    places.find(|place| {
+        let line = place.split_once(".go:").map(|(_, line)| line);
+        let is_foreign = ["/runtime/", "/vendor/", "/pkg/mod/"].iter().any(|part| place.contains(part));
+        line.is_some_and(|line| line.parse::<u32>().is_ok()) && !is_foreign
+    })
 }
 
 fn methods(calls: &[&CallRecord]) -> Vec<&'static str> {
@@ -118,6 +143,29 @@ mod tests {
             request: Message::request(v1::ProbeRequest::RPC, Vec::new()),
             outcome,
         }
+    }
+
+    #[test]
+    fn a_trace_names_a_place_of_the_driver() {
+        let place = |printed: &str| {
+            let printed: Vec<String> = printed.lines().map(|line| line.replace('\t', "    ")).collect();
+            panic_at_one_place(&printed).map(|fault| fault.what)
+        };
+        let go = "panic: runtime error: invalid memory address or nil pointer dereference [recovered]\n\
+            [signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x1]\n\
+            goroutine 41 [running]:\n\
+            panic({0x1, 0x2})\n\t/usr/local/go/src/runtime/panic.go:770 +0x132\n\
+            google.golang.org/protobuf.get(...)\n\t/src/vendor/google.golang.org/protobuf/get.go:3\n\
+            example.com/csi/driver.(*node).stage(0x0, {0x1, 0x2})\n\t/src/driver/node.go:88 +0x1a5\n\
+            main.main()\n\t/src/main.go:9 +0x1";
+        assert_eq!(place(go).as_deref(), Some("the driver panics at /src/driver/node.go:88"));
+        let library = "panic: boom\ngoroutine 1 [running]:\nk8s.io/mount.do()\n\t/root/go/pkg/mod/k8s.io/mount/do.go:1 +0x1";
+        assert_eq!(place(library), None);
+        let rust = "thread 'main' (7) panicked at src/node.rs:12:5:\nattempt to divide by zero";
+        assert_eq!(place(rust).as_deref(), Some("the driver panics at src/node.rs:12:5"));
+        assert_eq!(place("the driver panicked at night"), None);
+        assert_eq!(place("goroutine is not a trace\n  main.go: a word"), None);
+        assert_eq!(place(""), None);
     }
 
     #[test]

@@ -46,6 +46,10 @@ impl Accusation {
         self.finding.source != Source::MetAgain && claimed_by.is_some_and(|by| by == self.label)
     }
 
+    fn is_crash_at_a_known_place(&self) -> bool {
+        self.rule == req::GEN_ERR_001.id && self.finding.violation.fault.is_some()
+    }
+
     /// Says if the other accusation would only repeat this one. One that binds from a stricter profile does not stand for one that binds
     /// earlier, and one that was only met again does not report the fault in full.
     fn covers(&self, other: &Accusation) -> bool {
@@ -80,6 +84,8 @@ pub(crate) struct Dedup {
     judges_of_ids: BTreeMap<&'static str, Leader>,
     accusations: Vec<Accusation>,
     waiting: Vec<CheckReport>,
+    /// True if a crash is reported once, whichever checks the driver dies of at one place of its code.
+    joins_crashes: bool,
 }
 
 impl Dedup {
@@ -104,7 +110,7 @@ impl Dedup {
         if let Some(any) = leaders.get_mut(SAME_RULE) {
             any.ahead = usize::MAX;
         }
-        Dedup { leaders, judges_of_ids, ..Dedup::default() }
+        Dedup { leaders, judges_of_ids, joins_crashes: true, ..Dedup::default() }
     }
 
     /// Takes a report, and returns those that do not have to wait any more.
@@ -183,7 +189,7 @@ impl Dedup {
         let accused = match report.planned.check.duplicate_of {
             // No check follows if each is to report what it finds.
             Some(SAME_RULE) if !self.leaders.contains_key(SAME_RULE) => None,
-            Some(SAME_RULE) => return self.without_reported(report),
+            Some(SAME_RULE) => return self.without_reported(report, |_| true),
             Some(leader) => self.leaders.get(leader).and_then(|leader| leader.accuses.clone()),
             None => None,
         };
@@ -196,19 +202,23 @@ impl Dedup {
                 }
             }
             _ => {
-                let accusations = report.outcomes().filter_map(|one| accusation(&report, one));
-                self.accusations.extend(accusations);
+                let joins_crashes = self.joins_crashes;
+                return self.without_reported(report, |one| joins_crashes && one.is_crash_at_a_known_place());
             }
         }
         report
     }
 
-    /// The report without what other checks report; the gravest of what is left comes first.
-    fn without_reported(&mut self, mut report: CheckReport) -> CheckReport {
+    /// The report without those of its accusations that other checks report; the gravest of what is left comes first.
+    fn without_reported(
+        &mut self,
+        mut report: CheckReport,
+        may_follow: impl Fn(&Accusation) -> bool,
+    ) -> CheckReport {
         let (mut own, mut reported_elsewhere, mut accusations) = (Vec::new(), Vec::new(), Vec::new());
         for outcome in report.take_outcomes() {
             let accusation = accusation(&report, &outcome);
-            match accusation.as_ref().and_then(|one| self.reported_by(one)) {
+            match accusation.as_ref().filter(|one| may_follow(one)).and_then(|one| self.reported_by(one)) {
                 Some((label, counts_as)) => {
                     accusations.extend(accusation.map(|one| Accusation {
                         label: label.clone(),
@@ -230,8 +240,11 @@ impl Dedup {
             let violation = outcome.violation();
             let rule =
                 violation.and_then(|one| failure_report::rule(&report, one)).map_or("", |rule| rule.id);
-            let looked = violation.is_some_and(|one| one.fault.is_some());
-            let rest = if looked { "; everything that was wrong is reported by other checks" } else { "" };
+            let rest = match violation.and_then(|one| one.fault.as_deref()) {
+                Some(fault) if fault.rule == req::GEN_ERR_001.id => format!(", {}", fault.what),
+                Some(_) => "; everything that was wrong is reported by other checks".to_owned(),
+                None => String::new(),
+            };
             let message = format!("{rule}{rest}");
             report.outcome = outcome;
             suppress(&mut report, Accused { label, message, counts_as });

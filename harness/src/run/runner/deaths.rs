@@ -11,6 +11,7 @@ use crate::driver::{Away, Driver};
 use crate::results::events::Event;
 use crate::results::outcome::{CheckReport, Crash, Halt, Outcome};
 use crate::run::run_check::Done;
+use crate::spec::verdict::Violation;
 use crate::text::shorten::shortened;
 use crate::verdict::crash;
 
@@ -121,7 +122,8 @@ impl Runner<'_> {
             return;
         }
         let printed = if alive { Vec::new() } else { self.target.last_lines() };
-        let violation = crash::killed(&done.report.calls, alive).printed(printed);
+        let fault = crash::panic_at_one_place(&printed).map(Box::new);
+        let violation = Violation { fault, ..crash::killed(&done.report.calls, alive).printed(printed) };
         if let Some(call) = crash::fatal_call(&done.report.calls).filter(|_| !alive)
             && let Some(judge) = self.rules.preconditions.judge_of(call.rpc)
             && judge.id == done.report.planned.check.id

@@ -37,11 +37,6 @@ impl Executor {
         self.tasks.len()
     }
 
-    /// The labels of the checks that are running.
-    pub(super) fn labels(&self) -> Vec<String> {
-        self.planned.values().map(Planned::label).collect()
-    }
-
     /// The next check that ends, also by a panic. `None` if none is running.
     pub(super) async fn next(&mut self) -> Option<Done> {
         loop {

@@ -18,8 +18,8 @@ impl Runner<'_> {
                 continue;
             }
             self.dispatcher.remember_left_behind(&rejected.report);
-            let mut alone = self.run_alone(rejected.report.planned.clone()).await;
-            met_again.settle(rejected, &mut alone, &self.rules.judge, self.target.faults());
+            let alone = self.run_alone(rejected.report.planned.clone()).await;
+            met_again.compare(&rejected, &alone, &self.target.tally);
             self.confirm_and_finish(alone).await;
         }
     }
