@@ -87,7 +87,7 @@ pub(crate) fn forget() -> Result<Exit, Error> {
             Ok(remains) => {
                 runs += 1;
                 resources += remains.resources().len();
-                left.extend(remains.clear_away());
+                left.extend(remains.forget());
             }
             Err(unreadable) => left.push(unreadable.to_string()),
         }

@@ -60,6 +60,11 @@ pub(crate) fn process(
     if args.target.is_embedded() {
         return Ok((Some(embed(args, config)?), None));
     }
+    logged(args, config)
+}
+
+/// The process of a driver that is not the built-in one, and the file for its log, if the run starts it.
+pub(crate) fn logged(args: &RunArgs, config: &Config) -> Result<(Option<Driver>, Option<LogFile>), Error> {
     let (file, log) = match &config.driver_command {
         Some(_) => LogFile::open(&args.output, config).map(|(file, log)| (Some(file), Some(log)))?,
         None => (None, None),

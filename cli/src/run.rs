@@ -34,7 +34,7 @@ use csi_suite_stateful::case::Case;
 use crate::args::{Color, JunitNames, RunArgs, Terms, WordsArgs};
 use crate::bundle::{self, Bundle, Evidence};
 use crate::cleanup;
-use crate::connect::{announce, connect, leave, process, reachable, refuse_other_name};
+use crate::connect::{announce, connect, leave, logged, process, reachable, refuse_other_name};
 use crate::coverage;
 use crate::driver_log::LogFile;
 use crate::error::Error;
@@ -125,8 +125,12 @@ pub(crate) fn clean_up(args: &RunArgs) -> Result<Exit, Error> {
     if !args.target.is_embedded() {
         announce(args, &config);
     }
-    let driver = Driver::of(&config, None);
-    cleanup::clean_up(config, driver)
+    let (driver, log) = logged(args, &config)?;
+    let ended = cleanup::clean_up(config, driver);
+    if let Some(log) = log {
+        log.close(!matches!(ended, Ok(Exit::Success)));
+    }
+    ended
 }
 
 fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Error> {

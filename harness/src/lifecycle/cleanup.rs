@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::client::target::Target;
 use crate::config::AccessType;
 use crate::config::Config;
-use crate::driver::Notebook;
 use crate::lifecycle::cx::Cx;
 use crate::lifecycle::{hooks, own_mounts};
 use crate::resources::logbook::Remains;
@@ -44,11 +43,6 @@ impl Remains {
     pub async fn undo(self, target: &Arc<Target>) -> Vec<String> {
         let limit = Duration::from_millis(target.config().time_limits.undo_ms);
         let cx = Cx::of_no_check(target, "cleanup", AccessType::Mount, 0, limit);
-        for directory in &self.directories {
-            if let Some(logbook) = target.logbook() {
-                logbook.directory(directory);
-            }
-        }
         let nodes = target.nodes().len();
         for (resource, node, is_known) in &self.resources {
             let cx = cx.at_node((*node).min(nodes - 1));

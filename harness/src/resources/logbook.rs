@@ -181,13 +181,7 @@ impl Drop for Logbook {
 /// Leaves in the file of a run that is over only what is still to be undone.
 fn shorten(path: &Path) -> io::Result<()> {
     let text = std::fs::read_to_string(path)?;
-    let remains = parse(path, &text, File::open(path)?).map_err(io::Error::other)?;
-    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-    for news in remains.news() {
-        file.write_all(&news.line())?;
-    }
-    file.persist(path)?;
-    Ok(())
+    parse(path, &text, File::open(path)?).map_err(io::Error::other)?.write_to(path)
 }
 
 /// The resources that a run that was killed has left behind.
@@ -330,9 +324,33 @@ impl Remains {
         }
     }
 
-    /// Removes what is left of the run on this machine: its directories, if they are empty, and the file that listed
-    /// its resources. Returns what could not be removed.
+    /// Removes what is left of the run on this machine: its directories, if they are empty, and the file that listed its resources. As
+    /// long as a directory stays, the file does, too, and lists nothing else. Returns what could not be removed.
     pub fn clear_away(mut self) -> Vec<String> {
+        let left = self.remove_directories();
+        if left.is_empty() {
+            return self.remove_file();
+        }
+        let path = self.path.clone();
+        let only_directories = Remains { resources: Vec::new(), drivers: Vec::new(), ..self };
+        match only_directories.write_to(&path) {
+            Ok(()) => left,
+            Err(error) => left.into_iter().chain([format!("file {}: {error}", path.display())]).collect(),
+        }
+    }
+
+    /// Removes the record of the run with its empty directories. Returns what could not be removed.
+    pub fn forget(mut self) -> Vec<String> {
+        let left = self.remove_directories();
+        left.into_iter().chain(self.remove_file()).collect()
+    }
+
+    fn remove_file(&self) -> Vec<String> {
+        let removed = std::fs::remove_file(&self.path);
+        removed.err().map(|error| format!("file {}: {error}", self.path.display())).into_iter().collect()
+    }
+
+    fn remove_directories(&mut self) -> Vec<String> {
         if self.run.driver_ends_too {
             self.remove_sockets();
         }
@@ -346,10 +364,17 @@ impl Remains {
                 _ => {}
             }
         }
-        if let Err(error) = std::fs::remove_file(&self.path) {
-            left.push(format!("file {}: {error}", self.path.display()));
-        }
         left
+    }
+
+    /// Replaces the file of the run by one that lists this and nothing else.
+    fn write_to(self, path: &Path) -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+        for news in self.news() {
+            file.write_all(&news.line())?;
+        }
+        file.persist(path)?;
+        Ok(())
     }
 
     /// Removes the sockets of a driver that ended with its run. They lie in a directory of their own.
@@ -402,6 +427,26 @@ mod tests {
             [("volume known".to_owned(), 1, true), ("volume in-doubt".to_owned(), 0, false)]
         );
         assert_eq!(remains.clear_away(), Vec::<String>::new());
+        assert!(!path.exists() && !directory.path().exists());
+    }
+
+    #[test]
+    fn a_directory_that_stays_is_remembered() {
+        let run = RunOf { endpoints: vec!["unix:///csi.sock".to_owned()], driver_ends_too: false };
+        let logbook = Logbook::begin(run).unwrap();
+        let (path, directory) = (logbook.path.clone(), tempfile::tempdir().unwrap());
+        logbook.directory(directory.path());
+        logbook.made(logbook.begun(&Resource::Volume("known".to_owned()), 0));
+        drop(logbook);
+        let file = directory.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for _ in 0..2 {
+            let left = read(&path).unwrap().unwrap().clear_away();
+            assert!(matches!(&left[..], [one] if one.contains("not empty")), "{left:?}");
+            assert_eq!(read(&path).unwrap().unwrap().resources(), Vec::<String>::new());
+        }
+        std::fs::remove_file(file).unwrap();
+        assert_eq!(read(&path).unwrap().unwrap().clear_away(), Vec::<String>::new());
         assert!(!path.exists() && !directory.path().exists());
     }
 }
