@@ -537,7 +537,11 @@ fn write_removal(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if !commands.is_empty() {
         writeln!(out, "to remove it")?;
     }
-    commands.iter().take(LEFT_SHOWN_MAX).try_for_each(|command| writeln!(out, "  {}", plain(command)))
+    commands.iter().take(LEFT_SHOWN_MAX).try_for_each(|command| writeln!(out, "  {}", plain(command)))?;
+    match commands.len().saturating_sub(LEFT_SHOWN_MAX) {
+        0 => Ok(()),
+        hidden => writeln!(out, "  … {}; --report json=FILE has all", count(hidden, "more command")),
+    }
 }
 
 /// A line for each area: how many of the checks that ran did pass, and what that means.

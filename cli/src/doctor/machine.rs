@@ -7,6 +7,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use csi_harness::checks::check::Check;
+use csi_harness::resources::machine;
 use csi_harness::spec::need::Need;
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -98,7 +99,11 @@ fn loop_devices() -> Finding {
     const WHAT: &str = "loop devices";
     const CONTROL: &str = "/dev/loop-control";
     match File::options().read(true).write(true).open(CONTROL) {
-        Ok(_) => Finding::there(WHAT, format!("{CONTROL} can be opened")),
+        Ok(_) => {
+            let left = machine::read_only_loops();
+            let left = (!left.is_empty()).then(|| machine::describe_read_only_loops(&left));
+            Finding::there(WHAT, [Some(format!("{CONTROL} can be opened")), left].into_iter().flatten().collect::<Vec<_>>().join("; "))
+        }
         Err(error) => Finding::lacks(WHAT, format!("{CONTROL}: {error}"))
             .costs("nothing of csi-sanity itself; drivers on this machine that keep volumes in files, such as csi-hostpath-driver with block volumes")
             .mend("modprobe loop; in a container, privileged: true with the host's /dev"),

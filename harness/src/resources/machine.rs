@@ -55,7 +55,7 @@ fn grows_no_ext4(capabilities: u64) -> Option<&'static str> {
 
 /// The free loop devices that refuse writes. BLKROSET outlives the use that it was meant for, and mkfs on the next volume that gets the
 /// device fails with EPERM.
-pub(crate) fn read_only_loops() -> BTreeSet<String> {
+pub fn read_only_loops() -> BTreeSet<String> {
     read_only_loops_in(Path::new("/sys/block"))
 }
 
@@ -71,8 +71,8 @@ fn read_only_loops_in(devices: &Path) -> BTreeSet<String> {
     left.map(|device| format!("/dev/{}", device.file_name().to_string_lossy())).collect()
 }
 
-/// States which free loop devices were read-only before the run, which does not change them: it does not know whose they are.
-pub(crate) fn describe_read_only_loops(left: &BTreeSet<String>) -> String {
+/// States which free loop devices are read-only. A run leaves those as they are that were so before it, since they may be somebody else's.
+pub fn describe_read_only_loops(left: &BTreeSet<String>) -> String {
     let left = left.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
     format!(
         "loop devices that are free and read-only: {left}. If a driver has set that (BLKROSET), the next one that gets the device cannot \
