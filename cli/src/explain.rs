@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use csi_harness::checks::check::{Check, Runs, Variants};
 use csi_harness::checks::registry::Registry;
@@ -12,7 +13,9 @@ use csi_harness::spec::requirements::{Reliance, Requirement, req};
 use csi_harness::text::encoding::shell_word;
 use csi_harness::text::message::did_you_mean;
 use csi_harness::text::pattern::Pattern;
+use csi_proto::RPCS;
 use csi_suite_e2e::plan::{self, Instance};
+use csi_suite_hostile::fuzz::{self, Allowance};
 
 use crate::coverage;
 use crate::error::Error;
@@ -30,14 +33,16 @@ pub(crate) fn explain(mut id: &str, version: Option<Version>) -> Result<Exit, Er
         note(retired);
     }
     let out = anstream::stdout().lock();
-    if let Ok(check) = registry.find(id) {
+    // These checks are made when `csi-sanity fuzz` runs, and share its time.
+    let fuzz = Registry::new([fuzz::suite(&Allowance::new(Duration::ZERO, 0))]);
+    if let Ok(check) = registry.find(id).or_else(|_| fuzz.find(id)) {
         explain_check(out, check)?;
     } else if let Some(rule) = rule(id, &registry) {
         explain_requirement(out, rule, &registry)?;
     } else if let Some(test) = plan::find(id) {
         explain_test(out, &test)?;
     } else if !explain_several(out, id, version, &registry)? {
-        return Err(Error::UnknownId(unknown(id, &registry)));
+        return Err(Error::UnknownId(unknown(id, [&registry, &fuzz])));
     }
     Ok(Exit::Success)
 }
@@ -70,13 +75,16 @@ fn explain_several(
         .filter(|rule| rule.rpc.eq_ignore_ascii_case(id) || upper.matches(rule.id))
         .filter(|rule| version.is_none_or(|version| rule.versions.has(version)))
         .collect();
-    let area = format!("{}/", kebab(id));
+    let rpc = RPCS.iter().find(|rpc| rpc.method.eq_ignore_ascii_case(id));
+    let area = rpc.map(|rpc| format!("{}/", rpc.kebab_case()));
     let checks: Vec<&Check> = registry
         .checks()
         .map(|(_, check)| check)
         .filter(|check| {
             pattern.matches(&check.id)
-                || check.id.split_once('/').is_some_and(|(_, id)| id.starts_with(&area))
+                || area
+                    .as_ref()
+                    .is_some_and(|area| check.id.split_once('/').is_some_and(|(_, id)| id.starts_with(area)))
         })
         .collect();
     for rule in &rules {
@@ -103,18 +111,6 @@ fn explain_several(
     Ok(!(rules.is_empty() && checks.is_empty()))
 }
 
-/// The name of an RPC as ids of checks have it.
-fn kebab(rpc: &str) -> String {
-    let mut text = String::new();
-    for c in rpc.chars() {
-        if c.is_ascii_uppercase() && !text.is_empty() {
-            text.push('-');
-        }
-        text.push(c.to_ascii_lowercase());
-    }
-    text
-}
-
 /// A requirement of the specification, or a rule of a suite's own.
 fn rule(id: &str, registry: &Registry) -> Option<&'static Requirement> {
     let id = id.to_ascii_uppercase();
@@ -124,8 +120,8 @@ fn rule(id: &str, registry: &Registry) -> Option<&'static Requirement> {
     Requirement::find(&id).or_else(own)
 }
 
-fn unknown(id: &str, registry: &Registry) -> String {
-    let checks = registry.checks().map(|(_, check)| &*check.id);
+fn unknown(id: &str, registries: [&Registry; 2]) -> String {
+    let checks = registries.into_iter().flat_map(Registry::checks).map(|(_, check)| &*check.id);
     let rules = req::ALL.iter().map(|rule| rule.id);
     let rpcs = req::ALL.iter().map(|rule| rule.rpc).collect::<BTreeSet<_>>();
     let tests = plan::catalogue();

@@ -37,6 +37,20 @@ pub struct Rpc {
     pub path: &'static str,
 }
 
+impl Rpc {
+    /// The method's name as ids of checks have it, such as `create-volume`.
+    pub fn kebab_case(self) -> String {
+        let mut text = String::new();
+        for c in self.method.chars() {
+            if c.is_ascii_uppercase() && !text.is_empty() {
+                text.push('-');
+            }
+            text.push(c.to_ascii_lowercase());
+        }
+        text
+    }
+}
+
 impl fmt::Display for Rpc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.method)

@@ -58,7 +58,7 @@ fn of_frames(abuse: Abuse, allowance: &Allowance) -> Check {
 fn of_requests(rpc: Option<Rpc>, allowance: &Allowance) -> Check {
     let (id, title) = match rpc {
         Some(rpc) => {
-            (format!("fuzz/requests/{}", kebab(rpc.method)), format!("hostile requests do no harm: {rpc}"))
+            (format!("fuzz/requests/{}", rpc.kebab_case()), format!("hostile requests do no harm: {rpc}"))
         }
         None => ("fuzz/mixed".to_owned(), "hostile requests of all kinds, mixed, do no harm".to_owned()),
     };
@@ -84,18 +84,6 @@ fn check(
         runs: Runs::CrashProne,
         ..Check::new(id.into(), title.into(), Body::made(body))
     }
-}
-
-/// Turns `CreateVolume` into `create-volume`.
-fn kebab(method: &str) -> String {
-    let mut text = String::new();
-    for c in method.chars() {
-        if c.is_ascii_uppercase() && !text.is_empty() {
-            text.push('-');
-        }
-        text.push(c.to_ascii_lowercase());
-    }
-    text
 }
 
 fn time_is_over() -> Stop {
