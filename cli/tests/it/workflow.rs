@@ -84,11 +84,8 @@ fn defects_and_what_a_pattern_means_are_told() {
     }
     let printed = check(&["explain", "identity/probe/*"], 0, &[]).stdout;
     assert!(printed.contains("identity/probe/ready "), "{printed}");
-    check(
-        &["explain", "fuzz/requests/list-volumes"],
-        0,
-        &["hostile requests do no harm: ListVolumes", "HOSTILE-CODE-001"],
-    );
+    let printed = check(&["explain", "fuzz/requests/list-volumes"], 0, &[]).stdout;
+    assert!(printed.contains("hostile requests do no harm: ListVolumes"), "{printed}");
     check(&["explain", "fuzz/requests/list-volume"], 2, &["did you mean fuzz/requests/list-volumes"]);
     check(&["explain", "CreateVolum"], 2, &["did you mean CreateVolume"]);
     check(&["explain", "a b"], 2, &["cannot stand in a pattern"]);

@@ -10,6 +10,7 @@ use tonic::Code;
 use crate::client::answer::{Answer, Exists, NoAnswer, Refused};
 use crate::client::record::CallLog;
 use crate::protocol::effect::{self, Effect};
+use crate::resources::machine;
 use crate::spec::requirements::{Requirement, req};
 use crate::spec::verdict::{Stop, Violation};
 
@@ -185,7 +186,13 @@ impl<T> Reply<T> {
     pub fn or_skip(self, because: &str) -> Result<T, Stop> {
         match self.answer {
             Answer::Refused(refused) => {
-                Err(Stop::Declined(self.rpc, format!("{because}: {} was rejected: {refused}", self.rpc)))
+                // The reason shows the first line of the answer, and the missing right may be in a later one.
+                let right = machine::lacks_right(&refused.message);
+                let right = right.map(|right| format!("; {right}")).unwrap_or_default();
+                Err(Stop::Declined(
+                    self.rpc,
+                    format!("{because}: {} was rejected: {refused}{right}", self.rpc),
+                ))
             }
             _ => self.setup("an answer"),
         }
