@@ -13,6 +13,7 @@ use csi_harness::text::message::shape;
 use csi_mock_driver::{Config, Defect};
 
 use crate::driver::Driver;
+use crate::faulty_driver;
 use crate::program::check;
 
 /// Each entry has the name of the file, the defect, and the check that finds it.
@@ -53,4 +54,40 @@ fn find_again_what_they_were_written_of() {
         assert!(printed.contains("1 passed") || printed.contains("1 failed"), "{printed}");
         assert_eq!(said.status.success(), passes, "{printed}");
     }
+}
+
+/// The check that finds the wrong mount looks at those of the whole run.
+#[test]
+fn as_root_a_wrong_mount_is_exported_with_the_calls_that_made_it() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root for mounts");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    faulty_driver::put_into(folder.path());
+    let endpoint = format!("unix://{place}/csi.sock");
+    let command = format!(
+        "exec {place}/csi-faulty-driver --defect=hostpath/hides-from-second-pod --nodeid=node1 --backend=image \
+         --statedir={place}/state --endpoint={endpoint}"
+    );
+    let driver = ["--no-config", "--endpoint", &endpoint, "--driver-command", &command];
+    let json = format!("json={place}/report.json");
+    let run = [
+        "--access-type",
+        "mount",
+        "--filter",
+        "data/sharing/two-writers,data/mounts/as-asked",
+        "--report",
+        &json,
+    ];
+    check(&[&driver[..], &run].concat(), 1, &[]);
+    let script = check(&["export", &format!("{place}/report.json"), "data/mounts/as-asked"], 0, &[]).stdout;
+    let calls: Vec<&str> = script.lines().filter_map(|line| line.strip_prefix("call csi.v1.")).collect();
+    let rpcs: Vec<&str> = calls.iter().filter_map(|call| call.split([' ', '/']).nth(1)).collect();
+    assert_eq!(
+        rpcs,
+        ["CreateVolume", "NodeStageVolume", "NodePublishVolume", "NodePublishVolume"],
+        "{script}"
+    );
 }

@@ -1,5 +1,6 @@
 //! The way of a volume to a workload on a node.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use futures_util::future::BoxFuture;
 use tonic::Code;
 
 use crate::client::answer::Answer;
+use crate::client::record::CallRecord;
 use crate::client::reply::Reply;
 use crate::client::retry::PendingCall;
 use crate::config::{AccessType, Pairs};
@@ -329,7 +331,10 @@ impl Cx {
             && read_back::is_for(self.access(), &request)
             && target.node(self.node()).sees_files().await
         {
-            target.read_back.published(&under_way, &request, is_staged, self.label());
+            let volume = BTreeSet::from([request.volume_id.clone()]);
+            let changes = || self.log().changes_of(&volume);
+            let steps = || changes().iter().map(CallRecord::reproduction).collect();
+            target.read_back.published(&under_way, &request, is_staged, self.label(), steps);
         }
         if !matches!(reply.answer(), Answer::Unknown(_)) {
             target.read_back.end(under_way);

@@ -16,6 +16,7 @@ use crate::config;
 use crate::resources::mounts::{self, Mount};
 use crate::resources::workload::is_published;
 use crate::spec::requirements::{Requirement, req};
+use crate::spec::verdict::ReproductionStep;
 use crate::text::encoding::wire;
 
 /// Mismatches kept for one run; one that has more has enough to mend.
@@ -45,6 +46,8 @@ pub struct Mismatch {
     pub check: String,
     /// The call that published it, in a line.
     pub call: String,
+    /// The calls of that check by which the volume came there, in order.
+    pub steps: Vec<ReproductionStep>,
 }
 
 /// A volume on a node.
@@ -170,13 +173,14 @@ impl ReadBack {
 
     /// Compares a publication with the request. It is not judged if the tests cannot see it, or if another call about the volume was
     /// under way. `is_staged` is true if NodeStageVolume succeeded before: no orchestrator publishes a volume from a staging directory
-    /// without that, so that such a directory may be bare.
+    /// without that, so that such a directory may be bare. `steps` are the calls of the check about the volume so far.
     pub(crate) fn published(
         &self,
         call: &UnderWay,
         request: &v1::NodePublishVolumeRequest,
         is_staged: bool,
         check: &str,
+        steps: impl Fn() -> Vec<ReproductionStep>,
     ) {
         let path = Path::new(&request.target_path);
         let (is_there, other_kind, bare) =
@@ -228,7 +232,7 @@ impl ReadBack {
                 let actual = format!("{actual}, at {:?}", request.target_path);
                 let call = format!("NodePublishVolume {}", wire(request));
                 let check = check.to_owned();
-                let mismatch = Mismatch { requirement, what, expected, actual, check, call };
+                let mismatch = Mismatch { requirement, what, expected, actual, check, call, steps: steps() };
                 inner.mismatches.entry((requirement.id, what)).or_insert(mismatch);
             }
         }
@@ -471,7 +475,7 @@ mod tests {
             ..request("", &[], true)
         };
         let call = read_back.begin(0, volume);
-        read_back.published(&call, &request, true, "check");
+        read_back.published(&call, &request, true, "check", Vec::new);
         read_back.end(call);
     }
 
@@ -522,7 +526,7 @@ mod tests {
                 ..request("", &["noatime"], readonly)
             };
             let call = read_back.begin(0, "v");
-            read_back.published(&call, &request, true, "check");
+            read_back.published(&call, &request, true, "check", Vec::new);
             read_back.end(call);
             std::mem::take(&mut read_back.inner.lock().mismatches).len()
         };

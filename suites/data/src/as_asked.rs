@@ -72,6 +72,7 @@ fn mismatched(cx: &Cx, one: Mismatch) -> Violation {
         .expected(one.expected)
         .actual(actual)
         .along_with(Some(&one.check))
+        .reproduction(one.steps)
         .transcript(vec![format!("published by {}", one.check), format!("{} → OK", one.call)])
 }
 
