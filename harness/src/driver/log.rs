@@ -19,8 +19,14 @@ const LINE_CHARS_MAX: usize = 200;
 const LOOK_BACK_BYTES: u64 = 256 << 10;
 
 /// Parts of lines with which a program reports why it dies; a trace of many lines may follow.
-const DEATHS: &[&str] =
-    &["panic: ", "fatal error: ", "panicked at ", "terminate called", "Traceback (most recent call last)"];
+const DEATHS: &[&str] = &[
+    "panic: ",
+    "fatal error: ",
+    "panicked at ",
+    "terminate called",
+    "Traceback (most recent call last)",
+    r#""level":"fatal""#,
+];
 
 /// The file that gets the output of the driver. The file itself contains everything, secrets included; reports show
 /// lines of it without secrets.

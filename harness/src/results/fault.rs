@@ -5,6 +5,7 @@ use crate::client::record::CallRecord;
 use crate::client::tally::{FirstFailure, Tally};
 use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Flaky, Outcome};
+use crate::spec::requirements::req;
 use crate::spec::verdict::Violation;
 use crate::text::message::shape;
 
@@ -30,7 +31,9 @@ pub fn key(report: &CheckReport) -> String {
             }
             let violation = &finding.violation;
             let rule = failure_report::rule(report, violation).map_or("", |rule| rule.id);
-            format!("{rule} {}{}", shape(&violation.message), deadly_fields(report))
+            let crash = violation.fault.as_ref().filter(|fault| fault.rule == req::GEN_ERR_001.id);
+            let how = crash.map_or_else(|| deadly_fields(report), |fault| format!(" {}", fault.what));
+            format!("{rule} {}{how}", shape(&violation.message))
         }
     }
 }

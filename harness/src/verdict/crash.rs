@@ -53,8 +53,9 @@ pub(crate) fn killed(calls: &[CallRecord], alive: bool) -> Violation {
 
 /// The fault that a trace shows: two calls that panic at one place of the driver's own code are one fault.
 pub(crate) fn panic_at_one_place(printed: &[String]) -> Option<FaultKey> {
-    let place = rust_place(printed).or_else(|| go_place(printed))?;
-    Some(FaultKey { rule: req::GEN_ERR_001.id, what: format!("the driver panics at {place}") })
+    let place = rust_place(printed).or_else(|| go_place(printed)).map(str::to_owned);
+    let place = place.or_else(|| printed.iter().find_map(|line| place_of_fatal_log(line)))?;
+    Some(FaultKey { rule: req::GEN_ERR_001.id, what: format!("the driver dies at {place}") })
 }
 
 fn rust_place(printed: &[String]) -> Option<&str> {
@@ -73,6 +74,13 @@ fn go_place(printed: &[String]) -> Option<&str> {
         let is_foreign = ["/runtime/", "/vendor/", "/pkg/mod/"].iter().any(|part| place.contains(part));
         line.is_some_and(|line| line.parse::<u32>().is_ok()) && !is_foreign
     })
+}
+
+/// The place from which a library for logs was asked to end the process, as zap writes it in JSON.
+fn place_of_fatal_log(line: &str) -> Option<String> {
+    let entry: serde_json::Value = serde_json::from_str(line).ok()?;
+    let is_fatal = entry.get("level")?.as_str()?.eq_ignore_ascii_case("fatal");
+    entry.get("caller")?.as_str().filter(|_| is_fatal).map(str::to_owned)
 }
 
 fn methods(calls: &[&CallRecord]) -> Vec<&'static str> {
@@ -158,11 +166,14 @@ mod tests {
             google.golang.org/protobuf.get(...)\n\t/src/vendor/google.golang.org/protobuf/get.go:3\n\
             example.com/csi/driver.(*node).stage(0x0, {0x1, 0x2})\n\t/src/driver/node.go:88 +0x1a5\n\
             main.main()\n\t/src/main.go:9 +0x1";
-        assert_eq!(place(go).as_deref(), Some("the driver panics at /src/driver/node.go:88"));
+        assert_eq!(place(go).as_deref(), Some("the driver dies at /src/driver/node.go:88"));
         let library = "panic: boom\ngoroutine 1 [running]:\nk8s.io/mount.do()\n\t/root/go/pkg/mod/k8s.io/mount/do.go:1 +0x1";
         assert_eq!(place(library), None);
         let rust = "thread 'main' (7) panicked at src/node.rs:12:5:\nattempt to divide by zero";
-        assert_eq!(place(rust).as_deref(), Some("the driver panics at src/node.rs:12:5"));
+        assert_eq!(place(rust).as_deref(), Some("the driver dies at src/node.rs:12:5"));
+        let fatal = r#"{"level":"fatal","ts":1.5,"caller":"csi-util/utils.go:351","msg":"mkdir"}"#;
+        assert_eq!(place(fatal).as_deref(), Some("the driver dies at csi-util/utils.go:351"));
+        assert_eq!(place(&fatal.replace("fatal", "info")), None);
         assert_eq!(place("the driver panicked at night"), None);
         assert_eq!(place("goroutine is not a trace\n  main.go: a word"), None);
         assert_eq!(place(""), None);

@@ -660,7 +660,7 @@ async fn two_calls_that_panic_at_one_place_are_one_fault() {
         assert!(matches!(ran.outcome(&JUDGES_DEADLY), Outcome::Failed(_)), "{:?}", ran.outcomes);
         match ran.outcome(&JUDGES_DEADLY_TOO) {
             Outcome::SameFault(same) if is_one => {
-                assert_eq!(same.message, "GEN-ERR-001, the driver panics at /src/main.go:7");
+                assert_eq!(same.message, "GEN-ERR-001, the driver dies at /src/main.go:7");
             }
             Outcome::Failed(_) if !is_one => {}
             other => panic!("{place}: {other:?}"),

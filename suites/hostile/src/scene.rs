@@ -41,14 +41,14 @@ impl Request {
     }
 }
 
-/// Returns a request to stage the volume at a path of its own, if the driver stages a volume twice. Undoing a changed request unstages that
-/// path, and later requests need the one that the volume is published from.
-async fn stage_elsewhere(cx: &Cx, staged: &Staged) -> CheckResult<v1::NodeStageVolumeRequest> {
-    let elsewhere = cx.stage_request(&staged.attached, &cx.staging_path().await?);
-    Ok(match cx.node_stage(elsewhere.clone()).await.any_answer()? {
-        Ok(_) => elsewhere,
+/// Returns a request to stage another volume again, if there can be one. Undoing a changed request unstages that volume, and later requests
+/// need the one that is published. A volume is staged at one path, since some drivers detach it when the first of two is unstaged.
+async fn stage_another(cx: &Cx, staged: &Staged) -> v1::NodeStageVolumeRequest {
+    let another = async { cx.staged(cx.attached(cx.node_volume().await?).await?).await };
+    match another.await {
+        Ok(another) => cx.stage_request(&another.attached, &another.staging_path),
         Err(_) => cx.stage_request(&staged.attached, &staged.staging_path),
-    })
+    }
 }
 
 /// Volumes, a snapshot and paths. They are removed with the check, or with the scope in which they were made.
@@ -207,7 +207,7 @@ impl Scene {
         let other_path = cx.target_path().await?;
         all.add(|| v1::NodeUnpublishVolumeRequest { volume_id: id(), target_path: other_path });
         if cx.target().offers(v1::NodeUnstageVolumeRequest::RPC) {
-            let stage = stage_elsewhere(cx, staged).await?;
+            let stage = stage_another(cx, staged).await;
             all.add(|| stage);
             let request = v1::NodeUnstageVolumeRequest {
                 volume_id: cx.unknown_volume_id(),
