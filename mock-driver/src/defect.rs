@@ -4,8 +4,8 @@ use crate::hold::{HoldPoint, HoldStage};
 use crate::named::named;
 use crate::option_value::RpcName;
 
-// Each defect has a line here, in the group of its RPC, and one `driver.has(Defect::…)` where it acts: in `defects/`
-// if it changes requests or replies, and in the handler if it changes the effect on the state.
+// Each defect has a line here, in the group of its RPC, and one place where it acts: in `defects/` if it changes
+// requests or replies, and in the handler if it changes the effect on the state.
 named! {
     /// A named violation of the specification.
     Defect, "defect";

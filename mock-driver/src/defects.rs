@@ -84,6 +84,23 @@ pub(crate) use self::volume::{controller_get_volume, controller_modify_volume, g
 
 const GIB: i64 = 1 << 30;
 
+/// A defect that does no more than change a message.
+type Change<T> = (Defect, fn(&mut T));
+
+/// Makes each change whose defect is switched on.
+fn apply<T>(driver: &MockDriver, message: &mut T, changes: &[Change<T>]) {
+    for (defect, change) in changes {
+        if driver.has(*defect) {
+            change(message);
+        }
+    }
+}
+
+/// Adds each entry whose defect is switched on.
+fn add<T, const N: usize>(driver: &MockDriver, list: &mut Vec<T>, entries: [(Defect, T); N]) {
+    list.extend(entries.into_iter().filter(|(defect, _)| driver.has(*defect)).map(|(_, entry)| entry));
+}
+
 /// Adds a volume whose id the caller does not learn. Without a name, no later request finds it.
 fn leave_behind(driver: &MockDriver, state: &mut State, name: Option<String>, capacity_bytes: i64) {
     let seed = state.fresh_seed();

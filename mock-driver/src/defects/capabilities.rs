@@ -13,6 +13,7 @@ use csi_proto::v1::{
 };
 use tonic::Status;
 
+use super::add;
 use crate::capability::{controller_capability, group_capability, node_capability};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -23,29 +24,23 @@ pub(crate) async fn get_plugin_capabilities(
     driver: &MockDriver,
     request: &GetPluginCapabilitiesRequest,
 ) -> Result<GetPluginCapabilitiesResponse, Status> {
-    let has = |defect| driver.has(defect);
     let mut response = identity::get_plugin_capabilities(driver, request).await?;
     let capabilities = &mut response.capabilities;
-    if has(Defect::GetPluginCapabilitiesUnknownService) {
-        capabilities.push(service(ServiceType::Unknown as i32));
-    }
-    if has(Defect::GetPluginCapabilitiesUnknownExpansion) {
-        let unknown = VolumeExpansion { r#type: volume_expansion::Type::Unknown as i32 };
-        capabilities.push(PluginCapability { r#type: Some(Type::VolumeExpansion(unknown)) });
-    }
-    if has(Defect::GetPluginCapabilitiesEmptyEntry) {
-        capabilities.push(PluginCapability::default());
-    }
-    if has(Defect::GetPluginCapabilitiesHidesControllerService) {
-        hide(capabilities, &service(ServiceType::ControllerService as i32));
-    }
-    if has(Defect::GetPluginCapabilitiesHidesSnapshotTopology) {
-        hide(capabilities, &service(ServiceType::SnapshotAccessibilityConstraints as i32));
-    }
-    if has(Defect::GetPluginCapabilitiesHidesTopology) {
-        hide(capabilities, &service(ServiceType::VolumeAccessibilityConstraints as i32));
-    }
-    if has(Defect::GetPluginCapabilitiesChanges) && driver.next_number() % 2 == 1 {
+    let expansion = VolumeExpansion { r#type: volume_expansion::Type::Unknown as i32 };
+    let expansion = PluginCapability { r#type: Some(Type::VolumeExpansion(expansion)) };
+    let added = [
+        (Defect::GetPluginCapabilitiesUnknownService, service(ServiceType::Unknown as i32)),
+        (Defect::GetPluginCapabilitiesUnknownExpansion, expansion),
+        (Defect::GetPluginCapabilitiesEmptyEntry, PluginCapability::default()),
+    ];
+    add(driver, capabilities, added);
+    let hidden = [
+        (Defect::GetPluginCapabilitiesHidesControllerService, ServiceType::ControllerService),
+        (Defect::GetPluginCapabilitiesHidesSnapshotTopology, ServiceType::SnapshotAccessibilityConstraints),
+        (Defect::GetPluginCapabilitiesHidesTopology, ServiceType::VolumeAccessibilityConstraints),
+    ];
+    hide(driver, capabilities, hidden.map(|(defect, hidden)| (defect, service(hidden as i32))));
+    if driver.has(Defect::GetPluginCapabilitiesChanges) && driver.next_number() % 2 == 1 {
         capabilities.truncate(1);
     }
     Ok(response)
@@ -55,30 +50,23 @@ pub(crate) async fn controller_get_capabilities(
     driver: &MockDriver,
     request: &ControllerGetCapabilitiesRequest,
 ) -> Result<ControllerGetCapabilitiesResponse, Status> {
-    let has = |defect| driver.has(defect);
     let mut response = controller::controller_get_capabilities(driver, request).await?;
     let capabilities = &mut response.capabilities;
-    if has(Defect::ControllerGetCapabilitiesUnknownType) {
-        capabilities.push(controller_capability(ControllerType::Unknown as i32));
-    }
-    if has(Defect::ControllerGetCapabilitiesEmptyEntry) {
-        capabilities.push(ControllerServiceCapability::default());
-    }
-    if has(Defect::ControllerGetCapabilitiesHidesPublish) {
-        hide(capabilities, &controller_capability(ControllerType::PublishUnpublishVolume as i32));
-    }
-    if has(Defect::ControllerGetCapabilitiesHidesExpand) || has(Defect::ExpandVolumeNotAdvertised) {
-        hide(capabilities, &controller_capability(ControllerType::ExpandVolume as i32));
-    }
-    if has(Defect::ControllerGetCapabilitiesHidesGetVolumeHealth) {
-        hide(capabilities, &controller_capability(ControllerType::GetVolumeHealth as i32));
-    }
-    if has(Defect::ControllerGetCapabilitiesHidesGetNodeInfo) {
-        hide(capabilities, &controller_capability(ControllerType::GetNodeInfo as i32));
-    }
-    if has(Defect::ControllerGetCapabilitiesHidesGetSnapshot) {
-        hide(capabilities, &controller_capability(ControllerType::GetSnapshot as i32));
-    }
+    let unknown = controller_capability(ControllerType::Unknown as i32);
+    let added = [
+        (Defect::ControllerGetCapabilitiesUnknownType, unknown),
+        (Defect::ControllerGetCapabilitiesEmptyEntry, ControllerServiceCapability::default()),
+    ];
+    add(driver, capabilities, added);
+    let hidden = [
+        (Defect::ControllerGetCapabilitiesHidesPublish, ControllerType::PublishUnpublishVolume),
+        (Defect::ControllerGetCapabilitiesHidesExpand, ControllerType::ExpandVolume),
+        (Defect::ExpandVolumeNotAdvertised, ControllerType::ExpandVolume),
+        (Defect::ControllerGetCapabilitiesHidesGetVolumeHealth, ControllerType::GetVolumeHealth),
+        (Defect::ControllerGetCapabilitiesHidesGetNodeInfo, ControllerType::GetNodeInfo),
+        (Defect::ControllerGetCapabilitiesHidesGetSnapshot, ControllerType::GetSnapshot),
+    ];
+    hide(driver, capabilities, hidden.map(|(defect, hidden)| (defect, controller_capability(hidden as i32))));
     Ok(response)
 }
 
@@ -87,12 +75,12 @@ pub(crate) async fn group_controller_get_capabilities(
     request: &GroupControllerGetCapabilitiesRequest,
 ) -> Result<GroupControllerGetCapabilitiesResponse, Status> {
     let mut response = group::group_controller_get_capabilities(driver, request).await?;
-    if driver.has(Defect::GroupControllerGetCapabilitiesUnknownType) {
-        response.capabilities.push(group_capability(GroupType::Unknown as i32));
-    }
-    if driver.has(Defect::GroupControllerGetCapabilitiesEmptyEntry) {
-        response.capabilities.push(GroupControllerServiceCapability::default());
-    }
+    let unknown = group_capability(GroupType::Unknown as i32);
+    let added = [
+        (Defect::GroupControllerGetCapabilitiesUnknownType, unknown),
+        (Defect::GroupControllerGetCapabilitiesEmptyEntry, GroupControllerServiceCapability::default()),
+    ];
+    add(driver, &mut response.capabilities, added);
     Ok(response)
 }
 
@@ -100,21 +88,23 @@ pub(crate) async fn node_get_capabilities(
     driver: &MockDriver,
     request: &NodeGetCapabilitiesRequest,
 ) -> Result<NodeGetCapabilitiesResponse, Status> {
-    let has = |defect| driver.has(defect);
     let mut response = node::node_get_capabilities(driver, request).await?;
     let capabilities = &mut response.capabilities;
-    if has(Defect::ExpandVolumeNotAdvertised) {
-        hide(capabilities, &node_capability(NodeType::ExpandVolume as i32));
-    }
-    if has(Defect::NodeGetCapabilitiesUnknownType) {
-        capabilities.push(node_capability(NodeType::Unknown as i32));
-    }
-    if has(Defect::NodeGetCapabilitiesEmptyEntry) {
-        capabilities.push(NodeServiceCapability::default());
-    }
+    let expand = node_capability(NodeType::ExpandVolume as i32);
+    hide(driver, capabilities, [(Defect::ExpandVolumeNotAdvertised, expand)]);
+    let added = [
+        (Defect::NodeGetCapabilitiesUnknownType, node_capability(NodeType::Unknown as i32)),
+        (Defect::NodeGetCapabilitiesEmptyEntry, NodeServiceCapability::default()),
+    ];
+    add(driver, capabilities, added);
     Ok(response)
 }
 
-fn hide<T: PartialEq>(capabilities: &mut Vec<T>, hidden: &T) {
-    capabilities.retain(|capability| capability != hidden);
+/// Removes each capability whose defect is switched on.
+fn hide<T: PartialEq, const N: usize>(
+    driver: &MockDriver,
+    capabilities: &mut Vec<T>,
+    hidden: [(Defect, T); N],
+) {
+    capabilities.retain(|one| !hidden.iter().any(|(defect, hidden)| one == hidden && driver.has(*defect)));
 }

@@ -5,7 +5,7 @@ use tonic::Status;
 
 use super::side_effects::after_rejected_create_snapshot;
 use super::snapshot::corrupt_snapshot;
-use super::volume_not_found;
+use super::{Change, apply, volume_not_found};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::{MockDriver, now_ms};
@@ -92,20 +92,14 @@ fn reject(driver: &MockDriver, original: &CreateSnapshotRequest) -> Result<(), S
 }
 
 fn corrupt_repeated(driver: &MockDriver, snapshot: &mut Snapshot) {
-    let has = |defect| driver.has(defect);
-    if has(Defect::CreateSnapshotRepeatChangesTime) {
+    let changes: &[Change<Snapshot>] = &[
+        (Defect::CreateSnapshotRepeatOmitsTopology, |snapshot| snapshot.accessible_topology.clear()),
+        (Defect::CreateSnapshotRepeatDropsSize, |snapshot| snapshot.size_bytes = 0),
+        (Defect::CreateSnapshotRepeatNotReady, |snapshot| snapshot.ready_to_use = false),
+        (Defect::CreateSnapshotRepeatChangesId, |snapshot| snapshot.snapshot_id.push_str("-0")),
+    ];
+    apply(driver, snapshot, changes);
+    if driver.has(Defect::CreateSnapshotRepeatChangesTime) {
         snapshot.creation_time = Some(controller::timestamp(now_ms() + 1000));
-    }
-    if has(Defect::CreateSnapshotRepeatOmitsTopology) {
-        snapshot.accessible_topology.clear();
-    }
-    if has(Defect::CreateSnapshotRepeatDropsSize) {
-        snapshot.size_bytes = 0;
-    }
-    if has(Defect::CreateSnapshotRepeatNotReady) {
-        snapshot.ready_to_use = false;
-    }
-    if has(Defect::CreateSnapshotRepeatChangesId) {
-        snapshot.snapshot_id.push_str("-0");
     }
 }

@@ -11,8 +11,8 @@ use super::overlap::Abandoned;
 use super::side_effects::after_rejected_create_volume;
 use super::volume::corrupt_volume;
 use super::{
-    GIB, drop_unknown, forget_under_load, host, leak_for_copy, leak_for_rejected_name, leave_behind,
-    plain_capability, recode,
+    Change, GIB, apply, drop_unknown, forget_under_load, host, leak_for_copy, leak_for_rejected_name,
+    leave_behind, plain_capability, recode,
 };
 use crate::controller;
 use crate::defect::Defect;
@@ -444,21 +444,14 @@ fn repeated(driver: &MockDriver, original: &CreateVolumeRequest, response: &mut 
     if has(Defect::CreateVolumeRepeatChangesContext) {
         volume.volume_context.insert("answer".to_owned(), "repeated".to_owned());
     }
-    if has(Defect::CreateVolumeRepeatDropsContext) {
-        volume.volume_context.clear();
-    }
-    if has(Defect::CreateVolumeRepeatDropsTopology) {
-        volume.accessible_topology.clear();
-    }
-    if has(Defect::CreateVolumeRepeatDropsSource) {
-        volume.content_source = None;
-    }
-    if has(Defect::CreateVolumeRepeatDropsCapacity) {
-        volume.capacity_bytes = 0;
-    }
-    if has(Defect::CreateVolumeRepeatChangesId) {
-        volume.volume_id.push_str("-0");
-    }
+    let changes: &[Change<v1::Volume>] = &[
+        (Defect::CreateVolumeRepeatDropsContext, |volume| volume.volume_context.clear()),
+        (Defect::CreateVolumeRepeatDropsTopology, |volume| volume.accessible_topology.clear()),
+        (Defect::CreateVolumeRepeatDropsSource, |volume| volume.content_source = None),
+        (Defect::CreateVolumeRepeatDropsCapacity, |volume| volume.capacity_bytes = 0),
+        (Defect::CreateVolumeRepeatChangesId, |volume| volume.volume_id.push_str("-0")),
+    ];
+    apply(driver, volume, changes);
 }
 
 fn failed(

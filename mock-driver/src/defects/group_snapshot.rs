@@ -6,8 +6,8 @@ use csi_proto::v1::{
 };
 use tonic::{Code, Status};
 
-use super::forgive;
 use super::snapshot::corrupt_snapshot;
+use super::{Change, apply, forgive};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -102,22 +102,19 @@ pub(super) fn corrupt_group(driver: &MockDriver, group: &mut VolumeGroupSnapshot
         group.ready_to_use = true;
         group.snapshots.iter_mut().take(1).for_each(|snapshot| snapshot.ready_to_use = false);
     }
-    if has(Defect::GroupSnapshotWithoutMembers) {
-        group.snapshots.clear();
-    }
-    if has(Defect::GroupSnapshotWithoutId) {
-        group.group_snapshot_id.clear();
-    }
-    if has(Defect::GroupSnapshotWithoutCreationTime) {
-        group.creation_time = None;
-    }
-    if has(Defect::GroupSnapshotFrom1970) {
+    let changes: &[Change<VolumeGroupSnapshot>] = &[
+        (Defect::GroupSnapshotWithoutMembers, |group| group.snapshots.clear()),
+        (Defect::GroupSnapshotWithoutId, |group| group.group_snapshot_id.clear()),
+        (Defect::GroupSnapshotWithoutCreationTime, |group| group.creation_time = None),
+    ];
+    apply(driver, group, changes);
+    if driver.has(Defect::GroupSnapshotFrom1970) {
         group.creation_time = Some(prost_types::Timestamp::default());
     }
-    if has(Defect::GroupSnapshotMembersWithoutGroup) {
+    if driver.has(Defect::GroupSnapshotMembersWithoutGroup) {
         group.snapshots.iter_mut().for_each(|snapshot| snapshot.group_snapshot_id.clear());
     }
-    if has(Defect::GroupSnapshotMembersOfOtherGroup) {
+    if driver.has(Defect::GroupSnapshotMembersOfOtherGroup) {
         group.snapshots.iter_mut().for_each(|snapshot| snapshot.group_snapshot_id.push_str("-0"));
     }
 }

@@ -8,6 +8,7 @@ use csi_proto::v1::{
 };
 use tonic::Status;
 
+use super::add;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::health::entry;
@@ -20,21 +21,14 @@ pub(super) fn corrupt_health(driver: &MockDriver, health: &mut VolumeHealth) {
     let has = |defect| driver.has(defect);
     let degraded = |reason: &str, message: &str| entry(VolumeHealthErrorType::Degraded, reason, message);
     let statuses = &mut health.health_statuses;
-    if has(Defect::VolumeHealthStatusUnknown) {
-        statuses.push(entry(VolumeHealthErrorType::UnknownVolumeHealthType, "Odd", ""));
-    }
-    if has(Defect::VolumeHealthReasonEmpty) {
-        statuses.push(degraded("", "something is wrong"));
-    }
-    if has(Defect::VolumeHealthReasonInWords) {
-        statuses.push(degraded("the volume is slow", ""));
-    }
-    if has(Defect::VolumeHealthReasonTooLong) {
-        statuses.push(degraded(&"Slow".repeat(LONG), ""));
-    }
-    if has(Defect::VolumeHealthMessageTooLong) {
-        statuses.push(degraded("Slow", &"slow ".repeat(LONG)));
-    }
+    let added = [
+        (Defect::VolumeHealthStatusUnknown, entry(VolumeHealthErrorType::UnknownVolumeHealthType, "Odd", "")),
+        (Defect::VolumeHealthReasonEmpty, degraded("", "something is wrong")),
+        (Defect::VolumeHealthReasonInWords, degraded("the volume is slow", "")),
+        (Defect::VolumeHealthReasonTooLong, degraded(&"Slow".repeat(LONG), "")),
+        (Defect::VolumeHealthMessageTooLong, degraded("Slow", &"slow ".repeat(LONG))),
+    ];
+    add(driver, statuses, added);
     if has(Defect::VolumeHealthFloods) {
         statuses
             .extend((0..17u8).map(|number| degraded(&format!("Replica{}", char::from(b'A' + number)), "")));
@@ -59,30 +53,21 @@ pub(super) fn number_reasons(driver: &MockDriver, statuses: &mut [VolumeHealthEn
 
 pub(super) fn corrupt_storage(driver: &MockDriver, reported: &mut Vec<StorageBackendHealth>) {
     use StorageHealthErrorType::{StorageDegraded, StorageUnreachable, UnknownStorageHealthErrorType};
-    let has = |defect| driver.has(defect);
     let storage = |status: StorageHealthErrorType, reason: &str| StorageBackendHealth {
         status: status as i32,
         reason: reason.to_owned(),
         ..Default::default()
     };
-    if has(Defect::StorageHealthStatusUnknown) {
-        reported.push(storage(UnknownStorageHealthErrorType, "Odd"));
-    }
-    if has(Defect::StorageHealthReasonEmpty) {
-        reported.push(storage(StorageDegraded, ""));
-    }
-    if has(Defect::StorageHealthReasonInWords) {
-        reported.push(storage(StorageDegraded, "one path is down"));
-    }
-    if has(Defect::StorageHealthReasonTooLong) {
-        reported.push(storage(StorageDegraded, &"Slow".repeat(LONG)));
-    }
-    if has(Defect::StorageHealthEntryTwice) {
-        reported.extend([storage(StorageDegraded, "PathDown"), storage(StorageDegraded, "PathDown")]);
-    }
-    if has(Defect::NodeGetStorageHealthUnreachable) {
-        reported.push(storage(StorageUnreachable, "NoPath"));
-    }
+    let added = [
+        (Defect::StorageHealthStatusUnknown, storage(UnknownStorageHealthErrorType, "Odd")),
+        (Defect::StorageHealthReasonEmpty, storage(StorageDegraded, "")),
+        (Defect::StorageHealthReasonInWords, storage(StorageDegraded, "one path is down")),
+        (Defect::StorageHealthReasonTooLong, storage(StorageDegraded, &"Slow".repeat(LONG))),
+        (Defect::StorageHealthEntryTwice, storage(StorageDegraded, "PathDown")),
+        (Defect::StorageHealthEntryTwice, storage(StorageDegraded, "PathDown")),
+        (Defect::NodeGetStorageHealthUnreachable, storage(StorageUnreachable, "NoPath")),
+    ];
+    add(driver, reported, added);
 }
 
 pub(crate) async fn node_get_storage_health(

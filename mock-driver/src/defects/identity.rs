@@ -3,6 +3,7 @@
 use csi_proto::v1::{GetPluginInfoRequest, GetPluginInfoResponse, ProbeRequest, ProbeResponse};
 use tonic::Status;
 
+use super::{Change, apply};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::identity;
@@ -18,32 +19,19 @@ pub(crate) async fn get_plugin_info(
         return Err(Status::internal("the backend is away"));
     }
     let mut response = identity::get_plugin_info(driver, request).await?;
-    if driver.has(Defect::GetPluginInfoNameEmpty) {
-        response.name.clear();
-    }
-    if driver.has(Defect::GetPluginInfoNameWithSlash) {
-        response.name = format!("{}/mock", response.name);
-    }
-    if driver.has(Defect::GetPluginInfoNameTooLong) {
-        response.name = format!("{}.{}", "m".repeat(63), response.name);
-    }
-    if driver.has(Defect::GetPluginInfoNameEndsInDash) {
-        response.name.push('-');
-    }
-    if driver.has(Defect::GetPluginInfoNameWithUnderscore) {
-        response.name = format!("mock_{}", response.name);
-    }
-    if driver.has(Defect::GetPluginInfoNameWithoutHost) {
-        response.name = "mock".to_owned();
-    }
+    let changes: &[Change<GetPluginInfoResponse>] = &[
+        (Defect::GetPluginInfoNameEmpty, |info| info.name.clear()),
+        (Defect::GetPluginInfoNameWithSlash, |info| info.name.push_str("/mock")),
+        (Defect::GetPluginInfoNameTooLong, |info| info.name = format!("{}.{}", "m".repeat(63), info.name)),
+        (Defect::GetPluginInfoNameEndsInDash, |info| info.name.push('-')),
+        (Defect::GetPluginInfoNameWithUnderscore, |info| info.name.insert_str(0, "mock_")),
+        (Defect::GetPluginInfoNameWithoutHost, |info| info.name = "mock".to_owned()),
+        (Defect::GetPluginInfoVersionEmpty, |info| info.vendor_version.clear()),
+        (Defect::GetPluginInfoVersionTooLong, |info| info.vendor_version = "1".repeat(129)),
+    ];
+    apply(driver, &mut response, changes);
     if driver.has(Defect::GetPluginInfoNameChanges) {
         response.name = format!("m{}.{}", driver.next_number(), response.name);
-    }
-    if driver.has(Defect::GetPluginInfoVersionEmpty) {
-        response.vendor_version.clear();
-    }
-    if driver.has(Defect::GetPluginInfoVersionTooLong) {
-        response.vendor_version = "1".repeat(129);
     }
     if driver.has(Defect::GetPluginInfoManifestTooLarge) {
         response.manifest.insert("changes".to_owned(), "x".repeat(5 << 10));

@@ -6,9 +6,9 @@ use csi_proto::v1::list_snapshots_response::Entry;
 use csi_proto::v1::{ListSnapshotsRequest, ListSnapshotsResponse, Snapshot};
 use tonic::Status;
 
-use super::is_plain;
 use super::side_effects::check_token;
 use super::snapshot::corrupt_snapshot;
+use super::{Change, apply, is_plain};
 use crate::controller;
 use crate::controller::{List, sequence, token};
 use crate::defect::Defect;
@@ -154,18 +154,13 @@ fn is_hidden(driver: &MockDriver, original: &ListSnapshotsRequest, entry: &Entry
 fn corrupt_entry(driver: &MockDriver, entry: &mut Entry) {
     if let Some(snapshot) = &mut entry.snapshot {
         corrupt_snapshot(driver, snapshot);
-        if driver.has(Defect::ListSnapshotsOmitsTopology) {
-            snapshot.accessible_topology.clear();
-        }
-        if driver.has(Defect::ListSnapshotsHalvesSize) {
-            snapshot.size_bytes /= 2;
-        }
-        if driver.has(Defect::ListSnapshotsDropsSize) {
-            snapshot.size_bytes = 0;
-        }
-        if driver.has(Defect::ListSnapshotsStaleReady) {
-            snapshot.ready_to_use = false;
-        }
+        let changes: &[Change<Snapshot>] = &[
+            (Defect::ListSnapshotsOmitsTopology, |snapshot| snapshot.accessible_topology.clear()),
+            (Defect::ListSnapshotsHalvesSize, |snapshot| snapshot.size_bytes /= 2),
+            (Defect::ListSnapshotsDropsSize, |snapshot| snapshot.size_bytes = 0),
+            (Defect::ListSnapshotsStaleReady, |snapshot| snapshot.ready_to_use = false),
+        ];
+        apply(driver, snapshot, changes);
     }
     if driver.has(Defect::ListSnapshotsEntryWithoutSnapshot) {
         entry.snapshot = None;

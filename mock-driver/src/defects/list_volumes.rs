@@ -1,13 +1,13 @@
 //! ListVolumes.
 
 use csi_proto::v1::list_volumes_response::Entry;
-use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
+use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse, Volume};
 use tonic::Status;
 
 use super::overlap::crash_if_creating;
 use super::side_effects::check_token;
 use super::volume::{corrupt_condition, corrupt_volume};
-use super::{host, is_plain};
+use super::{Change, apply, host, is_plain};
 use crate::controller;
 use crate::controller::{List, sequence, token};
 use crate::defect::Defect;
@@ -100,15 +100,12 @@ fn corrupt_entry(driver: &MockDriver, entry: &mut Entry) {
     }
     if let Some(volume) = &mut entry.volume {
         corrupt_volume(driver, volume);
-        if has(Defect::ListVolumesDropsContext) {
-            volume.volume_context.clear();
-        }
-        if has(Defect::ListVolumesStaleCapacity) {
-            volume.capacity_bytes /= 2;
-        }
-        if has(Defect::ListVolumesEntryWithoutVolumeId) {
-            volume.volume_id.clear();
-        }
+        let changes: &[Change<Volume>] = &[
+            (Defect::ListVolumesDropsContext, |volume| volume.volume_context.clear()),
+            (Defect::ListVolumesStaleCapacity, |volume| volume.capacity_bytes /= 2),
+            (Defect::ListVolumesEntryWithoutVolumeId, |volume| volume.volume_id.clear()),
+        ];
+        apply(driver, volume, changes);
     }
 }
 

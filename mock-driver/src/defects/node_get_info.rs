@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use csi_proto::v1::{NodeGetInfoRequest, NodeGetInfoResponse, Topology};
 use tonic::Status;
 
+use super::{Change, apply};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
@@ -26,15 +27,12 @@ pub(crate) async fn node_get_info(
     if is_restarted && has(Defect::RestartForgetsNodeTopology) {
         *accessible_topology = None;
     }
-    if has(Defect::NodeGetInfoIdEmpty) {
-        node_id.clear();
-    }
-    if has(Defect::NodeGetInfoIdTooLong) {
-        *node_id = "n".repeat(257);
-    }
-    if has(Defect::NodeGetInfoIdLong) {
-        *node_id = "n".repeat(200);
-    }
+    let changes: &[Change<String>] = &[
+        (Defect::NodeGetInfoIdEmpty, |node_id| node_id.clear()),
+        (Defect::NodeGetInfoIdTooLong, |node_id| *node_id = "n".repeat(257)),
+        (Defect::NodeGetInfoIdLong, |node_id| *node_id = "n".repeat(200)),
+    ];
+    apply(driver, node_id, changes);
     if has(Defect::NodeGetInfoIdChanges) {
         node_id.push_str(&driver.next_number().to_string());
     }

@@ -5,7 +5,7 @@ use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, Volum
 use tonic::{Code, Status};
 
 use super::volume::corrupt_condition;
-use super::{check_lengths, forgive, recode, volume_not_found};
+use super::{Change, apply, check_lengths, forgive, recode, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
@@ -85,23 +85,13 @@ fn is_inline(id: &str) -> bool {
 }
 
 fn corrupt_usage(driver: &MockDriver, usage: &mut VolumeUsage) {
-    let has = |defect| driver.has(defect);
-    if has(Defect::NodeGetVolumeStatsUnitUnknown) {
-        usage.unit = Unit::Unknown as i32;
-    }
-    if has(Defect::NodeGetVolumeStatsAvailableNegative) {
-        usage.available = -1;
-    }
-    if has(Defect::NodeGetVolumeStatsAvailableExceedsTotal) {
-        usage.available = usage.total + 1;
-    }
-    if has(Defect::NodeGetVolumeStatsUsedNegative) {
-        usage.used = -1;
-    }
-    if has(Defect::NodeGetVolumeStatsTotalNegative) {
-        usage.total = -1;
-    }
-    if has(Defect::NodeGetVolumeStatsTotalZero) {
-        usage.total = 0;
-    }
+    let changes: &[Change<VolumeUsage>] = &[
+        (Defect::NodeGetVolumeStatsUnitUnknown, |usage| usage.unit = Unit::Unknown as i32),
+        (Defect::NodeGetVolumeStatsAvailableNegative, |usage| usage.available = -1),
+        (Defect::NodeGetVolumeStatsAvailableExceedsTotal, |usage| usage.available = usage.total + 1),
+        (Defect::NodeGetVolumeStatsUsedNegative, |usage| usage.used = -1),
+        (Defect::NodeGetVolumeStatsTotalNegative, |usage| usage.total = -1),
+        (Defect::NodeGetVolumeStatsTotalZero, |usage| usage.total = 0),
+    ];
+    apply(driver, usage, changes);
 }

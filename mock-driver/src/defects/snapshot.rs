@@ -8,34 +8,24 @@ use csi_proto::v1::{
 };
 use tonic::{Code, Status};
 
-use super::{forgive, host, is_all_dots, recode};
+use super::{Change, apply, forgive, host, is_all_dots, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::validate::invalid;
 
 pub(super) fn corrupt_snapshot(driver: &MockDriver, snapshot: &mut Snapshot) {
-    let has = |defect| driver.has(defect);
-    if has(Defect::SnapshotWithoutId) {
-        snapshot.snapshot_id.clear();
-    }
-    if has(Defect::SnapshotWithoutSource) {
-        snapshot.source_volume_id.clear();
-    }
-    if has(Defect::SnapshotWithoutCreationTime) {
-        snapshot.creation_time = None;
-    }
-    if has(Defect::SnapshotFrom1970) {
+    let changes: &[Change<Snapshot>] = &[
+        (Defect::SnapshotWithoutId, |snapshot| snapshot.snapshot_id.clear()),
+        (Defect::SnapshotWithoutSource, |snapshot| snapshot.source_volume_id.clear()),
+        (Defect::SnapshotWithoutCreationTime, |snapshot| snapshot.creation_time = None),
+        (Defect::SnapshotSizeNegative, |snapshot| snapshot.size_bytes = -1),
+        (Defect::SnapshotNeverReady, |snapshot| snapshot.ready_to_use = false),
+        (Defect::SnapshotGroupIdMissing, |snapshot| snapshot.group_snapshot_id.clear()),
+    ];
+    apply(driver, snapshot, changes);
+    if driver.has(Defect::SnapshotFrom1970) {
         snapshot.creation_time = Some(prost_types::Timestamp::default());
-    }
-    if has(Defect::SnapshotSizeNegative) {
-        snapshot.size_bytes = -1;
-    }
-    if has(Defect::SnapshotNeverReady) {
-        snapshot.ready_to_use = false;
-    }
-    if has(Defect::SnapshotGroupIdMissing) {
-        snapshot.group_snapshot_id.clear();
     }
     if !snapshot.accessible_topology.is_empty() {
         corrupt_topology(driver, &mut snapshot.accessible_topology);

@@ -7,7 +7,7 @@ use csi_proto::v1::{
 };
 use tonic::{Code, Status};
 
-use super::{drop_unknown, forgive, volume_not_found};
+use super::{Change, apply, drop_unknown, forgive, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::Usage;
@@ -97,15 +97,12 @@ pub(crate) async fn controller_get_volume(
     let mut response = answer?;
     if let Some(volume) = &mut response.volume {
         corrupt_volume(driver, volume);
-        if has(Defect::ControllerGetVolumeOtherId) {
-            volume.volume_id.push_str("-0");
-        }
-        if has(Defect::ControllerGetVolumeDropsContext) {
-            volume.volume_context.clear();
-        }
-        if has(Defect::ControllerGetVolumeStaleCapacity) {
-            volume.capacity_bytes /= 2;
-        }
+        let changes: &[Change<Volume>] = &[
+            (Defect::ControllerGetVolumeOtherId, |volume| volume.volume_id.push_str("-0")),
+            (Defect::ControllerGetVolumeDropsContext, |volume| volume.volume_context.clear()),
+            (Defect::ControllerGetVolumeStaleCapacity, |volume| volume.capacity_bytes /= 2),
+        ];
+        apply(driver, volume, changes);
     }
     if let Some(status) = &mut response.status {
         corrupt_condition(driver, status.volume_condition.as_mut());
@@ -190,9 +187,6 @@ pub(crate) async fn get_capacity(
 
 fn corrupt_reply(driver: &MockDriver, response: &mut GetCapacityResponse) {
     let has = |defect| driver.has(defect);
-    if has(Defect::GetCapacityNegative) {
-        response.available_capacity = -1;
-    }
     if has(Defect::GetCapacityConstant) {
         response.available_capacity = driver.config.capacity_bytes;
     }
@@ -200,16 +194,14 @@ fn corrupt_reply(driver: &MockDriver, response: &mut GetCapacityResponse) {
         response.maximum_volume_size = None;
         response.minimum_volume_size = None;
     }
-    if has(Defect::GetCapacityMaximumNegative) {
-        response.maximum_volume_size = Some(-1);
-    }
-    if has(Defect::GetCapacityMinimumNegative) {
-        response.minimum_volume_size = Some(-1);
-    }
+    let changes: &[Change<GetCapacityResponse>] = &[
+        (Defect::GetCapacityNegative, |room| room.available_capacity = -1),
+        (Defect::GetCapacityMaximumNegative, |room| room.maximum_volume_size = Some(-1)),
+        (Defect::GetCapacityMinimumNegative, |room| room.minimum_volume_size = Some(-1)),
+        (Defect::GetCapacityMaximumTooSmall, |room| room.maximum_volume_size = room.minimum_volume_size),
+    ];
+    apply(driver, response, changes);
     if has(Defect::GetCapacityMinimumAboveMaximum) {
         response.minimum_volume_size = response.maximum_volume_size.map(|maximum| maximum + 1);
-    }
-    if has(Defect::GetCapacityMaximumTooSmall) {
-        response.maximum_volume_size = response.minimum_volume_size;
     }
 }
