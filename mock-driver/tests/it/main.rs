@@ -13,7 +13,6 @@ mod metadata;
 mod node;
 mod program;
 mod quirks;
-mod scenario;
 mod snapshots;
 mod state_file;
 mod support;

@@ -1,10 +1,12 @@
-use csi_mock_driver::{MockDriver, Quirk};
+use csi_mock_driver::{Config, Defect, MockDriver, Quirk};
 use csi_proto::v1::snapshot_metadata_server::SnapshotMetadata as _;
 use csi_proto::v1::{self, BlockMetadata, BlockMetadataType};
 use tokio_stream::StreamExt as _;
 use tonic::{Code, Request};
 
-use crate::support::{GIB, code, driver, ok, quirky, snapshot, volume};
+use crate::support::{
+    GIB, code, create, driver, from_volume, ok, quirky, snapshot, volume, volume_request, with,
+};
 
 const BLOCK: i64 = 64 << 10;
 
@@ -83,4 +85,21 @@ async fn a_delta_is_a_part_of_what_is_allocated() {
     assert_eq!(code(delta(&base, &other).await), Code::InvalidArgument);
     assert_eq!(code(delta("", &other).await), Code::InvalidArgument);
     assert_eq!(code(delta(&base, "snap-0").await), Code::NotFound);
+}
+
+/// The blocks of a snapshot of a clone.
+async fn blocks_of_clone(defects: Vec<Defect>) -> Vec<BlockMetadata> {
+    let driver = with(Config { seed: Some(7), defects, ..Config::default() });
+    let volume_content_source = from_volume(&volume(&driver, "v").await);
+    let request = v1::CreateVolumeRequest { volume_content_source, ..volume_request("clone") };
+    let clone = create(&driver, request).await.volume_id;
+    let snapshot_id = snapshot(&driver, "s", &clone).await.snapshot_id;
+    allocated(&driver, v1::GetMetadataAllocatedRequest { snapshot_id, ..Default::default() }).await
+}
+
+#[tokio::test]
+async fn a_seed_repeats_the_data_of_a_clone_and_a_defect_loses_them() {
+    let healthy = blocks_of_clone(Vec::new()).await;
+    assert_eq!(blocks_of_clone(Vec::new()).await, healthy);
+    assert_ne!(blocks_of_clone(vec![Defect::CreateVolumeSourceDataLost]).await, healthy);
 }
