@@ -1,8 +1,9 @@
 //! Checks that the driver creates volumes as storage classes request them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use csi_hostpath_driver::HostpathDriver;
+use csi_hostpath_driver::{Config, HostpathDriver};
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
@@ -48,14 +49,19 @@ fn request(class: &Value, mutable: BTreeMap<String, String>) -> CreateVolumeRequ
     }
 }
 
+/// Starts the driver as it is deployed, with its state below a directory. Returns the deployed objects as well.
+async fn deployed(directory: &Path) -> (HostpathDriver, Vec<Value>) {
+    let [_, (_, objects)] = rendered();
+    let config = Config { state_dir: directory.join("state"), ..plugin::config(&objects) };
+    let driver = HostpathDriver::new(config).unwrap();
+    driver.ready().await;
+    (driver, objects)
+}
+
 #[tokio::test]
 async fn volumes_of_every_class_can_be_made() {
     let directory = tempfile::tempdir().unwrap();
-    let [_, (_, objects)] = rendered();
-    let mut config = plugin::config(&objects);
-    config.state_dir = directory.path().join("state");
-    let driver = HostpathDriver::new(config).unwrap();
-    driver.ready().await;
+    let (driver, objects) = deployed(directory.path()).await;
     for class in of_kind(objects, "StorageClass") {
         let request = request(&class, BTreeMap::new());
         if request.parameters.get("backend").is_some_and(|backend| backend == "image")
@@ -73,11 +79,7 @@ async fn volumes_of_every_class_can_be_made() {
 #[tokio::test]
 async fn volumes_can_be_made_with_every_attributes_class() {
     let directory = tempfile::tempdir().unwrap();
-    let [_, (_, objects)] = rendered();
-    let mut config = plugin::config(&objects);
-    config.state_dir = directory.path().join("state");
-    let driver = HostpathDriver::new(config).unwrap();
-    driver.ready().await;
+    let (driver, objects) = deployed(directory.path()).await;
     let class = of_kind(objects.clone(), "StorageClass").remove(0);
     let attributes_classes = of_kind(objects, "VolumeAttributesClass");
     assert!(!attributes_classes.is_empty());

@@ -22,21 +22,10 @@ enum DeletionPolicy {
     Retain,
 }
 
+/// A VolumeSnapshotClass or a VolumeGroupSnapshotClass.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct VolumeSnapshotClass {
-    api_version: String,
-    kind: String,
-    metadata: Metadata,
-    driver: String,
-    deletion_policy: DeletionPolicy,
-    #[serde(default)]
-    parameters: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct VolumeGroupSnapshotClass {
+pub(super) struct SnapshotClass {
     api_version: String,
     kind: String,
     metadata: Metadata,

@@ -8,9 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::crds::{
-    VolumeAttributesClass, VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeSnapshot, VolumeSnapshotClass,
-};
+use super::crds::{SnapshotClass, VolumeAttributesClass, VolumeGroupSnapshot, VolumeSnapshot};
 use super::kustomize::Kustomization;
 use super::yaml::text_at;
 
@@ -33,11 +31,9 @@ pub(super) fn check(object: &Value) -> Result<(), String> {
         ("storage.k8s.io/v1", "StorageClass") => round_trip::<StorageClass>(object),
         ("storage.k8s.io/v1", "VolumeAttributesClass") => parse::<VolumeAttributesClass>(object),
         ("snapshot.storage.k8s.io/v1", "VolumeSnapshot") => parse::<VolumeSnapshot>(object),
-        ("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass") => parse::<VolumeSnapshotClass>(object),
+        ("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass") => parse::<SnapshotClass>(object),
         ("groupsnapshot.storage.k8s.io/v1", "VolumeGroupSnapshot") => parse::<VolumeGroupSnapshot>(object),
-        ("groupsnapshot.storage.k8s.io/v1", "VolumeGroupSnapshotClass") => {
-            parse::<VolumeGroupSnapshotClass>(object)
-        }
+        ("groupsnapshot.storage.k8s.io/v1", "VolumeGroupSnapshotClass") => parse::<SnapshotClass>(object),
         ("kustomize.config.k8s.io/v1beta1", "Kustomization") => parse::<Kustomization>(object),
         ("kustomize.config.k8s.io/v1alpha1", "Component") => parse::<Kustomization>(object),
         _ => Err(format!("{version} {kind} is not a kind that is known here")),
