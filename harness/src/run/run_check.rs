@@ -22,6 +22,7 @@ use crate::results::fault;
 use crate::results::outcome::{self, CheckReport, Halt, Outcome};
 use crate::spec::need::Need;
 use crate::spec::verdict::{CheckResult, Stop};
+use crate::verdict::alone::last_rejection;
 use crate::verdict::precondition::Preconditions;
 use crate::verdict::{Evidence, Judge};
 
@@ -172,7 +173,8 @@ async fn run_and_undo(
     let (outcome, also) = rules.judge.judge(&planned, &mut evidence, target.faults());
     let Evidence { warnings, notes, .. } = evidence;
     let is_explained = !matches!(outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
-    let keep = is_explained || rules.keep_calls || silence.is_some();
+    let may_be_chance = matches!(outcome, Outcome::Skipped(_)) && last_rejection(&calls).is_some();
+    let keep = is_explained || rules.keep_calls || silence.is_some() || may_be_chance;
     let repeat = rules.repeat_command(&label, &outcome);
     let mut report = CheckReport {
         outcome,

@@ -8,12 +8,13 @@ use csi_proto::Rpc;
 use tonic::Code;
 
 use crate::client::answer::Answer;
+use crate::client::record::CallRecord;
 use crate::client::tally::Tally;
 use crate::protocol::effect::{self, Effect};
 use crate::resources::machine;
 use crate::results::outcome::{CheckReport, Finding, Outcome};
 
-/// Number of inconclusive checks that are run again although earlier ones met the same rejection again.
+/// Number of checks without a verdict that are run again although earlier ones met the same rejection again.
 const IN_VAIN_MAX: u32 = 8;
 
 /// A check that ended with such a rejection.
@@ -46,10 +47,10 @@ impl Rejected {
 pub(crate) struct MetAgain(BTreeMap<(&'static str, i32), u32>);
 
 impl MetAgain {
-    /// Says if an inconclusive check need not run again, since so many others have met its rejection again.
+    /// Says if a check without a verdict need not run again, since so many others have met its rejection again.
     pub(crate) fn is_enough_for(&self, one: &Rejected) -> bool {
         let times = self.0.get(&one.key()).copied().unwrap_or_default();
-        matches!(one.report.outcome, Outcome::Broken(_)) && times >= IN_VAIN_MAX
+        matches!(one.report.outcome, Outcome::Broken(_) | Outcome::Skipped(_)) && times >= IN_VAIN_MAX
     }
 
     /// Compares a check with its repetition, which ran alone.
@@ -63,18 +64,23 @@ impl MetAgain {
     }
 }
 
-/// The rejection that a check failed by, or that made it inconclusive, if its code says nothing about the request.
+/// The rejection that a check failed by, or that ended it without a verdict, if its code says nothing about the request.
 fn rejection(report: &CheckReport) -> Option<((Rpc, Code), String)> {
-    if let Outcome::Broken(_) = &report.outcome {
-        let last = report.calls.iter().rev().find(|call| !call.cleanup)?;
-        let Answer::Refused(refused) = &last.outcome else { return None };
-        return says_nothing(refused.code).then(|| ((last.rpc, refused.code), refused.to_string()));
+    if let Outcome::Broken(_) | Outcome::Skipped(_) = &report.outcome {
+        return last_rejection(&report.calls);
     }
     report.outcomes().find_map(|outcome| {
         let Outcome::Failed(Finding { violation, .. }) = outcome else { return None };
         let (rpc, code) = **violation.refused.as_ref()?;
         says_nothing(code).then(|| ((rpc, code), violation.actual.clone()))
     })
+}
+
+/// The rejection of the last call of a check, if its code says nothing about the request.
+pub(crate) fn last_rejection(calls: &[CallRecord]) -> Option<((Rpc, Code), String)> {
+    let last = calls.iter().rev().find(|call| !call.cleanup)?;
+    let Answer::Refused(refused) = &last.outcome else { return None };
+    says_nothing(refused.code).then(|| ((last.rpc, refused.code), refused.to_string()))
 }
 
 fn says_nothing(code: Code) -> bool {

@@ -6,12 +6,13 @@ use csi_harness::prelude::*;
 use csi_harness::resources::contents::Found;
 use csi_harness::resources::mounts;
 use csi_harness::resources::workload::whereabouts;
+use csi_proto::{RPCS, Rpc, Service, code_named};
 
 use crate::used::{Usage, Used, describe_write};
 
 /// Codes that say that the call does not have to wait for something.
-const DEFINITE_CODES: [&str; 5] =
-    ["FAILED_PRECONDITION", "INTERNAL", "INVALID_ARGUMENT", "NOT_FOUND", "UNKNOWN"];
+const DEFINITE_CODES: [Code; 5] =
+    [Code::FailedPrecondition, Code::Internal, Code::InvalidArgument, Code::NotFound, Code::Unknown];
 /// The file systems that drivers make on devices.
 const FORMATTED: [&str; 2] = ["ext4", "xfs"];
 
@@ -91,10 +92,11 @@ check! {
                 }
             }
             let again = match Used::begin_with(cx, &volume, Usage::with(capability(cx, own))).await {
-                Err(Stop::Broken(why)) if is_rejected(cx) => {
+                Err(Stop::Broken(why)) if let Some((rpc, code)) = rejected_by_node(cx) => {
                     return Err(no_volume(cx, "a volume cannot be used any more after another fs_type was requested for it")
                         .expected(format!("the volume can be used with {own}, as before"))
                         .actual(why)
+                        .refused(rpc, code)
                         .into());
                 }
                 again => again?,
@@ -110,9 +112,13 @@ check! {
     }
 }
 
-/// Returns true if the last call was rejected for good. Without an answer, nothing is known of the volume.
-fn is_rejected(cx: &Cx) -> bool {
-    cx.last_call().is_some_and(|call| DEFINITE_CODES.contains(&&*call.code))
+/// The last call, if the node rejected it for good. Without an answer, nothing is known of the volume, and the controller knows nothing of
+/// file systems.
+fn rejected_by_node(cx: &Cx) -> Option<(Rpc, Code)> {
+    let call = cx.last_call()?;
+    let rpc = RPCS.iter().copied().find(|rpc| Some(rpc.method) == call.rpc.as_deref())?;
+    let code = code_named(&call.code).filter(|code| DEFINITE_CODES.contains(code))?;
+    (rpc.service == Service::Node).then_some((rpc, code))
 }
 
 fn capability(cx: &Cx, fs_type: &str) -> v1::VolumeCapability {
