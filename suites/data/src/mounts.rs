@@ -28,8 +28,7 @@ struct Point<'a> {
 }
 
 impl Point<'_> {
-    /// # Errors
-    /// Skip where the tests see nothing there: they do not see the driver's mounts, or there are none.
+    /// Skips where the tests see nothing there: they do not see the driver's mounts, or there are none.
     async fn is_seen(&self) -> CheckResult {
         match self.cx.shares_files_with_driver().await && self.cx.sees_published(self.path) {
             true => Ok(()),
@@ -37,8 +36,7 @@ impl Point<'_> {
         }
     }
 
-    /// # Errors
-    /// A violation if something is mounted there, which is taken away.
+    /// Fails with a violation if something is mounted there, and unmounts it.
     fn is_free<T>(&self, undone: &Result<T, Refused>, rule: &'static Requirement) -> CheckResult {
         let left = self.cx.mounts_at(self.path);
         self.cx.unmount_below([self.path])?;

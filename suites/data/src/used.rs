@@ -47,14 +47,11 @@ pub(crate) struct Used {
 }
 
 impl Used {
-    /// # Errors
-    /// Broken if a call is rejected; skip where the tests do not see what is mounted.
+    /// Is broken if a call is rejected, and skips where the tests do not see what is mounted.
     pub(crate) async fn begin(cx: &Cx, volume: &NodeVolume) -> CheckResult<Used> {
         Used::begin_with(cx, volume, Usage::plain(cx)).await
     }
 
-    /// # Errors
-    /// Broken if a call is rejected; skip where the tests do not see what is mounted.
     pub(crate) fn begin_with<'a>(
         cx: &'a Cx,
         volume: &'a NodeVolume,
@@ -96,18 +93,14 @@ impl Used {
         Ok(())
     }
 
-    /// Publishes the volume for one more workload, which goes with the first one.
-    ///
-    /// # Errors
-    /// Broken if it is rejected: whether it may be, other checks judge.
+    /// Publishes the volume for one more workload, which goes with the first one. Whether the driver may reject
+    /// that is judged by other checks.
     pub(crate) async fn once_more(&self) -> CheckResult<Used> {
         self.published_again(self.usage.clone()).await
     }
 
-    /// Publishes the volume for one more workload, which only reads.
-    ///
-    /// # Errors
-    /// Broken if it is rejected: whether it may be, other checks judge.
+    /// Publishes the volume for one more workload, which only reads. Whether the driver may reject that is judged
+    /// by other checks.
     pub(crate) async fn once_more_readonly(&self) -> CheckResult<Used> {
         self.published_again(Usage { published_readonly: true, ..self.usage.clone() }).await
     }
@@ -136,9 +129,6 @@ impl Used {
     }
 
     /// Writes a number for the check to build on.
-    ///
-    /// # Errors
-    /// Broken if it cannot be written.
     pub(crate) async fn write(&self, stamp: u32) -> CheckResult {
         let written = self.try_to_write(stamp).await?;
         written.map_err(|error| Stop::broken(format!("failed to write to the volume: {error}")))
@@ -156,9 +146,6 @@ impl Used {
     }
 
     /// Reads the place that these checks write to.
-    ///
-    /// # Errors
-    /// Broken if it cannot be read.
     pub(crate) async fn read(&self) -> CheckResult<Found> {
         let read = self.try_to_read().await?;
         read.map_err(|error| Stop::broken(format!("failed to read the volume: {error}")))
@@ -191,9 +178,6 @@ impl Used {
     }
 
     /// Fills this much of its file system with a file.
-    ///
-    /// # Errors
-    /// Broken if it cannot be written.
     pub(crate) async fn fill(&self, bytes: u64) -> CheckResult {
         let (path, mut rng) = (self.path.clone(), self.cx.rng());
         let filled = play(move || workload::fill(&path, bytes, &mut rng)).await?;

@@ -99,9 +99,7 @@ impl Case {
 }
 
 /// The cases that a check tries first: only the replayed case, or those that earlier runs of the check have stored.
-///
-/// # Errors
-/// Skip if a case of another check is replayed; broken if a file cannot be read.
+/// Skips if a case of another check is replayed, and is broken if a file cannot be read.
 pub(crate) fn of_check(cx: &Cx) -> CheckResult<Vec<(PathBuf, Case)>> {
     let effort = &cx.config().effort;
     let unread = |error| Stop::broken(csi_harness::text::message::error_chain(&error));

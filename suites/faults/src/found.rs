@@ -31,9 +31,6 @@ pub(crate) fn not_done(rpc: &str, actual: &str) -> Violation {
 pub(crate) const GONE: &str = "a volume for which CreateVolume returned OK is gone after ";
 
 /// A volume that was answered for is known; `after` says what has happened since.
-///
-/// # Errors
-/// A violation if it is not.
 pub(crate) async fn is_known(cx: &Cx, id: &str, context: &Pairs, after: &str) -> CheckResult {
     let gone = |how: String| {
         let lost = Violation::new(format!("{GONE}{after}"));
@@ -57,10 +54,8 @@ pub(crate) async fn is_known(cx: &Cx, id: &str, context: &Pairs, after: &str) ->
     }
 }
 
-/// A path is free after the call that undoes what was there.
-///
-/// # Errors
-/// A violation if something is mounted there, which is taken away.
+/// A path is free after the call that undoes what was there. Fails with a violation if something is mounted there, and
+/// unmounts it.
 pub(crate) fn is_free(cx: &Cx, path: &str, name: &str, rule: &'static Requirement) -> CheckResult {
     let left = cx.mounts_at(path);
     if left == 0 {
@@ -80,9 +75,6 @@ pub(crate) fn stamp(volume: &str) -> Stamp {
 }
 
 /// Checks that a volume has the content that was written to it. `what` describes the volume in messages.
-///
-/// # Errors
-/// A violation if it does not.
 pub(crate) async fn holds(
     path: PathBuf,
     place: WriteLocation,

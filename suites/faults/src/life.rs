@@ -270,9 +270,6 @@ impl Life {
     }
 
     /// Checks that a step that was answered with OK has done its work, as far as that can be seen.
-    ///
-    /// # Errors
-    /// A violation if it has not.
     pub(crate) async fn is_done(&mut self, step: Step, plan: &Plan) -> CheckResult {
         match step {
             Step::Publish | Step::PublishAgain if plan.sees => {
@@ -296,9 +293,6 @@ impl Life {
 
     /// Looks whether a volume that was answered for is still known in a step, or after it; `after` says what has happened since. One that
     /// is being deleted need not be.
-    ///
-    /// # Errors
-    /// A violation if it is not.
     pub(crate) async fn is_kept(&self, step: Step, after: &str) -> CheckResult {
         let volume = &self.volume.volume;
         match volume.id.is_empty() || step >= Step::Delete {
@@ -388,10 +382,8 @@ fn is_final(code: Code) -> bool {
     matches!(code, InvalidArgument | OutOfRange | PermissionDenied | Unauthenticated | Unimplemented)
 }
 
-/// The driver has to stage and publish a volume that CreateVolume has made from a snapshot.
-///
-/// # Errors
-/// A violation if it rejects that; broken if there is no answer, which shows nothing of the copy.
+/// The driver has to stage and publish a volume that CreateVolume has made from a snapshot. Fails with a violation if
+/// it rejects that, and is broken if there is no answer, which shows nothing of the copy.
 fn is_usable<T>(rpc: &str, answer: &Answer<T>) -> CheckResult {
     match answer {
         Answer::Ok(_) => Ok(()),

@@ -40,9 +40,6 @@ impl Neighbour {
     }
 
     /// Checks that its data are there.
-    ///
-    /// # Errors
-    /// A violation if they are not.
     pub(crate) async fn holds(&self) -> CheckResult {
         if !self.sees {
             return Ok(());
@@ -53,9 +50,6 @@ impl Neighbour {
 
     /// Looks at the path where its workload has the volume, and describes what is there if that is no volume any more. Data that have
     /// changed are judged by [`Neighbour::holds`].
-    ///
-    /// # Errors
-    /// It cannot be looked at.
     pub(crate) async fn lost_mount(&self) -> CheckResult<Option<String>> {
         if !self.sees {
             return Ok(None);
@@ -70,17 +64,11 @@ impl Neighbour {
     }
 
     /// Checks that the driver still knows it.
-    ///
-    /// # Errors
-    /// A violation if it does not.
     pub(crate) async fn is_known(&self, after: &str) -> CheckResult {
         found::is_known(&self.cx, &self.volume.volume.id, &self.volume.volume.context, after).await
     }
 
     /// Checks that it can be staged and published again, with its data, after a loss of power.
-    ///
-    /// # Errors
-    /// A violation if it cannot.
     pub(crate) async fn is_had_again(&self) -> CheckResult {
         let lost = |rpc: &str, why: String| {
             Violation::new(format!("{rpc} of another volume fails permanently after the power was lost"))
@@ -99,9 +87,6 @@ impl Neighbour {
     }
 
     /// Checks that the other volume is listed while something is broken: a caller would take a missing volume for deleted.
-    ///
-    /// # Errors
-    /// A violation if it is not.
     pub(crate) async fn is_listed(&self) -> CheckResult {
         if !self.cx.target().capabilities().has(Capability::ListVolumes) {
             return Ok(());

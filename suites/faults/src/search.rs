@@ -79,8 +79,7 @@ pub(crate) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// # Errors
-    /// Skip if `--fault` names only faults of other injectors; broken if it cannot be parsed.
+    /// Skips if `--fault` names only faults of other injectors, and is broken if it cannot be parsed.
     pub(crate) async fn new(cx: &'a Cx, name: &str) -> CheckResult<Search<'a>> {
         let texts = &cx.config().effort.only_faults;
         let wanted: Vec<Fault> =
@@ -107,9 +106,6 @@ impl<'a> Search<'a> {
     }
 
     /// Tries what an injector can break of a driver whose life without faults is known: `more` faults beside the plain ones, by default.
-    ///
-    /// # Errors
-    /// It cannot be judged, or there is nothing to break.
     pub(crate) async fn try_all(
         &mut self,
         injector: &dyn Injector,

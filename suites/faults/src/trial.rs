@@ -258,9 +258,6 @@ pub(crate) struct Lived {
 
 impl Bench<'_> {
     /// Leads a volume through its life with these faults, in the order of the steps, and at most one in each.
-    ///
-    /// # Errors
-    /// It cannot be judged.
     pub(crate) async fn lead(
         &self,
         injector: &dyn Injector,
@@ -310,9 +307,6 @@ impl Bench<'_> {
 
     /// Starts the driver after a life, with an empty state if it does not start with what a fault has left. If the
     /// other volume in use was damaged, a new one replaces it, so that the next fault is not held responsible.
-    ///
-    /// # Errors
-    /// The new volume in use cannot be made.
     pub(crate) async fn is_up_again(
         &mut self,
         injector: &dyn Injector,
@@ -657,8 +651,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// # Errors
-    /// A violation if the driver has ended by itself.
+    /// Fails with a violation if the driver has ended by itself.
     async fn is_alive(&self, life: &mut Life, is_silent: bool) -> CheckResult {
         let Some(driver) = self.cx().target().driver() else { return Ok(()) };
         if is_silent {
@@ -805,9 +798,6 @@ async fn is_given_up(injected: &dyn Injected, hangs: bool, limit: Duration) {
 }
 
 /// Makes a call in which nothing is broken.
-///
-/// # Errors
-/// Broken if it is not done.
 pub(crate) async fn plainly(life: &mut Life, step: Step, plan: &Plan) -> CheckResult {
     match life.converge(step, life.converges_in(None)).await? {
         Ok(_) => {}

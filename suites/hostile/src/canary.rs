@@ -140,10 +140,7 @@ fn clear(dir: impl AsFd, stays: &dyn Fn(&CStr) -> bool, depth: usize) -> rustix:
     Ok(())
 }
 
-/// Checks that the tests see the driver's changes to files.
-///
-/// # Errors
-/// Skips if that is unknown.
+/// Checks that the tests see the driver's changes to files. Skips if that is unknown.
 pub(crate) async fn needs_shared_files(cx: &Cx) -> CheckResult {
     if cx.config().paths.any() || !cx.shares_files_with_driver().await {
         let why = "needs to see the driver's files: run csi-sanity on the driver's host, over a Unix socket";

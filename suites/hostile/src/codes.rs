@@ -19,10 +19,7 @@ use crate::sweep::{Mutation, volley};
 pub(crate) const LEGALLY_LEFT_OUT: &str = "left out, which is legal";
 
 /// Sends each request with each of its changes, as [`volley`] does. Any answer is accepted, except codes that do not
-/// name the problem.
-///
-/// # Errors
-/// Fails as [`volley`] does, and with a violation if there was such a code.
+/// name the problem. Fails as [`volley`] does, and with a violation if there was such a code.
 pub(crate) async fn survives(
     cx: &Cx,
     requests: &[Request],
@@ -149,10 +146,7 @@ impl Codes {
     }
 
     /// Returns the result of the check. A reason that prevents further calls is reported only if there is no
-    /// violation.
-    ///
-    /// # Errors
-    /// Fails with a violation if there was one, and otherwise as the calls did.
+    /// violation. Otherwise the result is that of the calls.
     fn verdict(self, ended: CheckResult) -> CheckResult {
         if !matches!(ended, Ok(()) | Err(Stop::Broken(_))) {
             return ended;

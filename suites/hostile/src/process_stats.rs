@@ -23,9 +23,6 @@ impl Vitals {
 
     /// Reads the resources again, and makes a remark about growth that does not shrink in the driver's settling time.
     /// If the process is another one by now, nothing is compared.
-    ///
-    /// # Errors
-    /// It has no errors of its own.
     pub async fn compare(self, cx: &Cx) -> CheckResult {
         let now = || Usage::of(self.0.process(), None);
         let shrunk = cx.eventually(Settles::ProcessShrunk, || async {

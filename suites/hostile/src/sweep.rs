@@ -65,9 +65,6 @@ impl Mutation {
 
 /// Sends every text at every place with one of the roles, and has each answer judged, as [`volley`] does. Names are
 /// only as long as the user permits.
-///
-/// # Errors
-/// Fails as [`volley`] does.
 pub async fn sweep(
     cx: &Cx,
     kinds: &[TextRole],
@@ -181,8 +178,7 @@ impl SilentPlaces {
         !self.places.is_empty() && self.places.contains(&Self::of(request, change))
     }
 
-    /// # Errors
-    /// Unanswered if the driver has died, or does not answer at too many places.
+    /// Adds the place of a request without an answer. Fails if the driver has died, or does not answer at too many places.
     async fn add(&mut self, cx: &Cx, shot: &Mutation, stop: Stop) -> CheckResult {
         if self.places.len() == SILENT_PLACES_MAX || !cx.target().is_alive().await {
             return Err(stop);
@@ -192,8 +188,7 @@ impl SilentPlaces {
         Ok(())
     }
 
-    /// # Errors
-    /// The first request without an answer, if there was one: what it did is not known.
+    /// Fails if a request got no answer, because what it did is not known.
     fn end(self) -> CheckResult {
         self.first.map_or(Ok(()), Err)
     }
@@ -222,8 +217,7 @@ impl LeftBehind {
     }
 }
 
-/// # Errors
-/// Unanswered if the driver does not answer, because it may have crashed.
+/// Fails if the driver does not answer, because it may have crashed.
 fn is_answered(shot: &Mutation, answer: &Answer<Value>) -> CheckResult {
     match answer {
         Answer::Ok(_) | Answer::Refused(_) | Answer::Unknown(NoAnswer::GivenUp(_)) => Ok(()),

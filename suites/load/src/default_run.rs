@@ -43,9 +43,6 @@ check! {
 }
 
 /// Makes sure that the node takes as many volumes as the load may have on it at once.
-///
-/// # Errors
-/// Skip if not.
 async fn has_room(cx: &Cx, workload: &Workload) -> CheckResult {
     if !cx.target().serves(Service::Node) {
         return Ok(());

@@ -55,10 +55,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Finds out what the requests need.
-    ///
-    /// # Errors
-    /// Broken if the driver rejects calls that only ask, or a path cannot be made.
+    /// Finds out what the requests need. Is broken if the driver rejects calls that only ask, or a path cannot be made.
     pub(crate) async fn new(cx: &Cx, workload: &Workload) -> CheckResult<Fleet> {
         let create = cx.create_node_volume_request().await?;
         let (mut node_id, mut max_volumes_per_node) = Default::default();

@@ -78,9 +78,6 @@ fn is_of_node(step: Operation) -> bool {
 
 impl Load {
     /// Publishes the volumes that stay one after the other, and if that takes long for one of them, looks whether others wait for it.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made.
     pub(crate) async fn compare_volumes(&self, callers: &[Caller]) -> CheckResult {
         let [first, second, ..] = callers else { return Ok(()) };
         let until = Instant::now() + LOOKING_MAX;

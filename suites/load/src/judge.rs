@@ -223,11 +223,8 @@ impl Judge {
         !self.lacking.lock().is_empty()
     }
 
-    /// Reports everything.
-    ///
-    /// # Errors
-    /// Broken if nothing is wrong, but part of the load could not be made; skip if the load is one check among others, some of which judge
-    /// what the driver does not do.
+    /// Reports everything. Is broken if nothing is wrong, but part of the load could not be made, and skips if the load
+    /// is one check among others, some of which judge what the driver does not do.
     pub(crate) fn conclude(&self, cx: &Cx, is_one_of_many: bool) -> CheckResult {
         if self.is_in_vain() {
             cx.note(format!("the load ended early: {IN_VAIN_MAX} correct calls in a row were rejected"));

@@ -92,9 +92,6 @@ impl Sampler {
 
     /// Judges the resources that did not level off in the longest stage: life cycles of each kind alone have to show it again. The growth of
     /// each over that stage is a finding.
-    ///
-    /// # Errors
-    /// Broken as for a life cycle.
     pub(crate) async fn judge(&self, load: &Load, caller: &mut Caller) -> CheckResult {
         let stages = self.stages.lock().clone();
         let Some(samples) = stages.iter().max_by_key(|samples| samples.len()) else { return Ok(()) };

@@ -78,10 +78,8 @@ pub fn suite(workload: &Workload, results: &Results) -> Suite {
     Suite { name: "load", checks: Checks::made([check]), retired: &[] }
 }
 
-/// Makes the load and judges it. Nothing more is begun after the moment `ends`, which a load that is one check among others has.
-///
-/// # Errors
-/// Skip if the driver cannot be put under this load; broken if that cannot be judged.
+/// Makes the load and judges it. Nothing more is begun after the moment `ends`, which a load that is one check among
+/// others has. Skips if the driver cannot be put under this load, and is broken if that cannot be judged.
 pub(crate) async fn run(
     cx: &Cx,
     mut workload: Workload,

@@ -67,10 +67,8 @@ impl<'a> CaseRunner<'a> {
         self.reported.goes_on() && budget.begins(self.cx, "sequence", done)
     }
 
-    /// Makes the sequence of the check that comes after `done` of them.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made; a violation if a driver that was ended does not come back.
+    /// Makes the sequence of the check that comes after `done` of them. Fails with a violation if a driver that was
+    /// ended does not come back.
     pub(crate) async fn next(&mut self, items: &[PlannedStep], budget: &Budget, done: u32) -> CheckResult {
         self.reported.is_random(budget.is_random(done));
         let is_first = self.reported.is_all_right();
@@ -82,9 +80,6 @@ impl<'a> CaseRunner<'a> {
 
     /// Makes a sequence of calls. A fault that breaks it off is reported with the shortest sequence found that shows it, unless it was
     /// reported before. From then on it is tolerated, and the sequence is made again to see what lies behind it.
-    ///
-    /// # Errors
-    /// Fails as [`CaseRunner::next`] does.
     pub(crate) async fn run(
         &mut self,
         items: &[PlannedStep],
@@ -147,11 +142,8 @@ impl<'a> CaseRunner<'a> {
         Ok((outcome, false))
     }
 
-    /// Notes the faults that were met again.
-    ///
-    /// # Errors
-    /// A fault that another check reports, if there is nothing else to report; broken if something could not be undone
-    /// and no fault explains it.
+    /// Notes the faults that were met again. Fails with a fault that another check reports if there is nothing else to
+    /// report, and is broken if something could not be undone and no fault explains it.
     pub(crate) fn end(self) -> CheckResult {
         match self.stays {
             Some(why) if self.reported.is_all_right() => Err(Stop::broken(why)),

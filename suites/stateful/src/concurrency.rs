@@ -163,9 +163,6 @@ impl Lane {
 }
 
 /// Lets several lanes do their work in parallel.
-///
-/// # Errors
-/// Broken if a path cannot be made.
 async fn in_lanes<F: Future<Output = CheckResult> + Send + 'static>(
     recorder: &Recorder,
     probed: &ProbedDriver,

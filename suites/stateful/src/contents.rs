@@ -44,34 +44,22 @@ pub async fn copies(cx: &Cx) -> CheckResult {
 }
 
 /// Plays two volumes, each of which is used, given back and used again while the other one is in use.
-///
-/// # Errors
-/// Fails as [`copies()`] does.
 pub async fn two_volumes(cx: &Cx) -> CheckResult {
     play(cx, places::two_volumes).await
 }
 
 /// Stages and publishes a volume again, at several paths, at one that exists, and after others have removed its mounts.
-///
-/// # Errors
-/// Fails as [`copies()`] does.
 pub async fn used_again(cx: &Cx) -> CheckResult {
     play(cx, places::used_again).await
 }
 
 /// Plays devices and file systems of sizes that are no multiples of usual units.
-///
-/// # Errors
-/// Fails as [`copies()`] does.
 pub async fn sizes(cx: &Cx) -> CheckResult {
     play(cx, places::sizes).await
 }
 
 /// Looks at volumes in use while the driver is killed, before anything is repeated and afterwards. Copies that were
 /// being made are requested again.
-///
-/// # Errors
-/// Fails as [`copies()`] does.
 pub async fn driver_killed(cx: &Cx) -> CheckResult {
     let driver = driver(cx)?;
     needs_memory(driver)?;

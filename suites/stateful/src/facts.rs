@@ -80,9 +80,6 @@ impl Facts {
 
     /// Collects the facts of a volume in use: it is still there, and repeating the call that published it gives the
     /// earlier answer. That call may repair something, so the first look counts.
-    ///
-    /// # Errors
-    /// There is no answer.
     pub(crate) async fn of_published(cx: &Cx, published: &Published) -> CheckResult<Facts> {
         let mut facts = Facts::default();
         let Published { staged, target_path } = published;

@@ -64,9 +64,6 @@ impl Played {
 
 impl CaseRunner<'_> {
     /// The smallest sequence found that shows this fault.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made, or objects of the last sequence cannot be undone.
     pub(crate) async fn minimal(
         &self,
         found: Sequence,
@@ -100,9 +97,6 @@ impl CaseRunner<'_> {
     }
 
     /// The warning for a remark, with a short sequence of calls that gives reason for it, if one is found.
-    ///
-    /// # Errors
-    /// Fails as [`CaseRunner::minimal`] does.
     pub(crate) async fn warning(
         &self,
         sequence: &Sequence,

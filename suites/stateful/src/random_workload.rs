@@ -52,9 +52,6 @@ impl RandomWorkload {
 
     /// Lets this many callers make this many calls in all. A caller that gets no answer stops. A caller that hears "not
     /// now" waits, longer each time, lest a slow driver get no other calls.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made.
     pub(crate) async fn run(
         &self,
         recorder: &Recorder,
@@ -92,9 +89,6 @@ impl RandomWorkload {
     }
 
     /// Queries all objects and lists once all callers have stopped.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made.
     pub(crate) async fn look(&self, recorder: &Recorder) -> CheckResult {
         for number in 0..NAMES {
             let name = Name::volume(number);

@@ -131,9 +131,6 @@ impl Recorder {
 
     /// Takes a snapshot of a volume that no other call is about, and asks for it again once the clock shows another second: a driver that
     /// answers with the current time does so in every run, and not only where two calls happen to be far apart.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made.
     pub(crate) async fn take_snapshot_twice(&self, usage: Usage) -> CheckResult {
         let (name, volume) = (Name::snapshot(ALONE), Name::volume(ALONE));
         let wanted = CreateSpec::of(Size::at_least(self.profile.size_bytes), usage);

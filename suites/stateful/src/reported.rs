@@ -159,10 +159,8 @@ impl Reported {
         again.by_chance &= self.is_random;
     }
 
-    /// Notes how much could not be judged, and which faults were met again.
-    ///
-    /// # Errors
-    /// The first fault of others that was met, if there is nothing else to report.
+    /// Notes how much could not be judged, and which faults were met again. Fails with the first fault of others
+    /// that was met, if there is nothing else to report.
     pub(crate) fn end(self) -> CheckResult {
         if self.undecided > 0 {
             self.cx.note(format!("{} of {} objects were not judged to the end: faults or missing answers leave their states unknown", self.undecided, self.objects));

@@ -18,9 +18,6 @@ pub(crate) struct ResourceUsage {
 impl ResourceUsage {
     /// Measures before anything is made, as far as the driver permits. Its capacity counts only if a volume takes up
     /// exactly its size of it and gives that back: the free space of a file system that others use proves nothing.
-    ///
-    /// # Errors
-    /// Broken if it refuses to answer, or a volume cannot be made.
     pub(crate) async fn before(cx: &Cx, probed: &ProbedDriver) -> CheckResult<ResourceUsage> {
         let before = ResourceUsage::take(cx).await?;
         let scope = cx.scope();
@@ -59,9 +56,6 @@ impl ResourceUsage {
     /// Waits until everything that the run can have changed is as it was, and describes what is not: volumes of the
     /// size that was requested, and storage that such volumes take up. Others may use the storage as well, so that
     /// other differences mean nothing.
-    ///
-    /// # Errors
-    /// Broken if the driver refuses to answer.
     pub(crate) async fn missing(&self, cx: &Cx, probed: &ProbedDriver) -> CheckResult<Option<String>> {
         let mut missing = None;
         let settled = cx.eventually(Settles::VolumeUnlisted, || async {

@@ -15,10 +15,8 @@ const REPLACED: Action = Action { name: "the replacement of the driver by its ot
 const AGAIN: Action =
     Action { name: "a repeated NodeStageVolume and NodePublishVolume to the other version", rpcs: &[] };
 
-/// Replaces the driver beside workloads, and then stages and publishes their volumes once more.
-///
-/// # Errors
-/// A violation if a workload is hurt, if mounts have changed, or if a call is rejected.
+/// Replaces the driver beside workloads, and then stages and publishes their volumes once more. Fails with a violation
+/// if a workload is hurt, if mounts have changed, or if a call is rejected.
 async fn replaced_beside<const N: usize>(cx: &Cx, users: [&InUse; N], by: Replacement) -> CheckResult {
     let mounts = || {
         users.map(|user| {

@@ -45,9 +45,6 @@ pub(crate) struct Known {
 
 impl Known {
     /// Makes an object of each kind with the version that runs, which is started again once.
-    ///
-    /// # Errors
-    /// Broken if a call is rejected.
     pub(crate) async fn make(cx: &Cx) -> CheckResult<Known> {
         let objects = Objects::make(cx).await?;
         if let Some(volume) = objects.volumes.first() {
@@ -60,18 +57,12 @@ impl Known {
     }
 
     /// The facts that are reported now, of those that were reported before.
-    ///
-    /// # Errors
-    /// There is no answer.
     pub(crate) async fn again(self, cx: &Cx) -> CheckResult<Known> {
         let facts = Facts::of_objects(cx, &self.objects).await?;
         Ok(Known { facts, driver: Facts::of_driver(cx).await?, ..self })
     }
 
     /// Judges whether the driver still reports what it did.
-    ///
-    /// # Errors
-    /// A violation of the rule if not.
     pub(crate) async fn judge(&self, cx: &Cx, rule: &'static Requirement, message: &str) -> CheckResult {
         // A driver may read its objects in the background after its start.
         let same = cx.eventually(Settles::Everything, || async {

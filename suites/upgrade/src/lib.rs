@@ -58,10 +58,8 @@ enum Replacement {
 }
 
 impl Replacement {
-    /// Makes sure that the version runs that is to be replaced.
-    ///
-    /// # Errors
-    /// Skip if the present version cannot be started; a violation if the next one does not answer.
+    /// Makes sure that the version runs that is to be replaced. Skips if the present version cannot be started, and
+    /// fails with a violation if the next one does not answer.
     async fn begin(self, cx: &Cx) -> CheckResult {
         begin(cx).await?;
         match self {
@@ -70,10 +68,6 @@ impl Replacement {
         }
     }
 
-    /// Replaces it.
-    ///
-    /// # Errors
-    /// A violation if the other version does not answer.
     async fn replace(self, cx: &Cx) -> CheckResult {
         match self {
             Replacement::Upgrade => upgrade(cx).await,
@@ -110,26 +104,18 @@ impl Replacement {
 }
 
 /// Makes sure that the present version runs, and keeps its objects when it ends.
-///
-/// # Errors
-/// Skip if not.
 async fn begin(cx: &Cx) -> CheckResult {
     needs_memory(versions::with_next_version(cx)?)?;
     versions::begin_with_present(cx).await
 }
 
 /// Replaces the present version by the next one.
-///
-/// # Errors
-/// A violation if that does not answer.
 async fn upgrade(cx: &Cx) -> CheckResult {
     versions::replace(cx, Version::Next).await.map(drop).map_err(|stop| stop.of(&UPGRADE_001))
 }
 
-/// Publishes a volume on the node, as far as the driver has steps for that.
-///
-/// # Errors
-/// A violation if the driver rejects one; skip where the tests do not see what is mounted.
+/// Publishes a volume on the node, as far as the driver has steps for that. Fails with a violation if the driver
+/// rejects one, and skips where the tests do not see what is mounted.
 async fn publish(cx: &Cx, volume: NodeVolume) -> CheckResult<TrackedVolume> {
     let mut volume = TrackedVolume::new(cx, volume);
     for step in Lifecycle::of(cx).publication() {

@@ -81,9 +81,6 @@ impl<'a> Campaign<'a> {
     }
 
     /// Runs until the share is used up, and returns the findings, one per cause, the gravest first.
-    ///
-    /// # Errors
-    /// Broken if the objects of the inputs cannot be made or undone.
     pub(crate) async fn run(&mut self, share: InputLimits) -> CheckResult<Vec<Finding>> {
         while Instant::now() < share.until
             && self.sent < share.inputs_max

@@ -44,9 +44,6 @@ fn missing(expected: &BTreeSet<String>, listed: &[String]) -> Vec<String> {
 
 impl Load {
     /// Reads the statistics of each published volume once in this time, evenly spread, as kubelet does. Never ends.
-    ///
-    /// # Errors
-    /// Broken as for every cycle.
     pub(crate) async fn poll(&self, poller: &mut Caller, period: Option<Duration>) -> CheckResult {
         let begun = Instant::now();
         let published = self.fleet.all_published();
@@ -64,10 +61,8 @@ impl Load {
         std::future::pending().await
     }
 
-    /// One life cycle, which was due at this moment.
-    ///
-    /// # Errors
-    /// Broken if the harness lacks something that has nothing to do with the driver, such as a path.
+    /// One life cycle, which was due at this moment. Is broken if the harness lacks something that has nothing to do
+    /// with the driver, such as a path.
     pub(crate) async fn cycle(&self, caller: &mut Caller, cycle: Cycle, due: Instant) -> CheckResult {
         caller.clock.cycle_was_due(due);
         self.recorder.cycle_begins();
@@ -77,9 +72,6 @@ impl Load {
     }
 
     /// One life cycle, which does not count among those of the load.
-    ///
-    /// # Errors
-    /// Broken as for [`Load::cycle`].
     pub(crate) async fn live(&self, caller: &mut Caller, cycle: Cycle) -> CheckResult {
         match cycle {
             Cycle::Pod => self.pod(caller).await?,
@@ -135,9 +127,6 @@ impl Load {
     }
 
     /// Attaches, stages and publishes a volume that stays, undoes that, and gives the volume back unless something went wrong with it.
-    ///
-    /// # Errors
-    /// Broken as for [`Load::cycle`].
     pub(crate) async fn attach(&self, caller: &Caller, mut held: Held) -> CheckResult {
         if self.publish(caller, &mut held).await? {
             self.unpublish(caller, &mut held).await?;
@@ -286,9 +275,6 @@ impl Load {
     }
 
     /// Lists all volumes, and looks whether those that are held are among them. Returns the number of volumes.
-    ///
-    /// # Errors
-    /// Broken as for every cycle.
     pub(crate) async fn list(&self, caller: &Caller) -> CheckResult<Option<usize>> {
         let expected = self.fleet.ids();
         let mut request = v1::ListVolumesRequest::default();
@@ -318,9 +304,6 @@ impl Load {
     }
 
     /// Lists until all of these volumes are listed, and reports those that stay away.
-    ///
-    /// # Errors
-    /// Broken as for every cycle.
     pub(crate) async fn find_lost(&self, caller: &Caller, expected: &BTreeSet<String>) -> CheckResult {
         let lost = Mutex::new(Vec::new());
         let found = caller.cx.eventually(Settles::VolumeListed, || async {
@@ -369,9 +352,6 @@ impl Load {
     }
 
     /// Attaches, stages and publishes a volume, and looks at its contents. Returns false if that was not done.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made.
     pub(crate) async fn publish(&self, caller: &Caller, held: &mut Held) -> CheckResult<bool> {
         let is_published = self.publish_again(caller, held).await?;
         if is_published {
@@ -381,9 +361,6 @@ impl Load {
     }
 
     /// Publishes a volume that may be published already, and compares its contents. Returns false if that was not done.
-    ///
-    /// # Errors
-    /// Broken as for [`Load::publish`].
     pub(crate) async fn publish_again(&self, caller: &Caller, held: &mut Held) -> CheckResult<bool> {
         for step in self.fleet.lifecycle.publication() {
             if !self.operate(caller, held, step).await? {
@@ -395,9 +372,6 @@ impl Load {
     }
 
     /// Undoes the publication. Returns false if that was not done.
-    ///
-    /// # Errors
-    /// Broken as for [`Load::publish`].
     pub(crate) async fn unpublish(&self, caller: &Caller, held: &mut Held) -> CheckResult<bool> {
         for step in self.fleet.lifecycle.teardown().filter(|step| *step != Operation::DeleteVolume) {
             if !self.operate(caller, held, step).await? {
@@ -408,9 +382,6 @@ impl Load {
     }
 
     /// Does an operation on a volume. Returns false if that was not done.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made.
     pub(crate) async fn operate(
         &self,
         caller: &Caller,

@@ -36,9 +36,6 @@ const TIMED_GOALS_MIN: usize = 4;
 
 impl Load {
     /// Creates the volumes, and publishes some of them. Returns the times of lists and other calls on the way.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made.
     pub(crate) async fn fill(&self, callers: &mut [Caller]) -> CheckResult<Vec<Cost>> {
         let Workload { volumes, published, .. } = self.workload;
         let room = self.fleet.room(published);
@@ -227,9 +224,6 @@ impl Load {
     }
 
     /// Publishes each published volume once more, at the same paths, and looks at its contents.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made.
     pub(crate) async fn publish_all_again(&self, caller: &Caller) -> CheckResult {
         let published = self.fleet.published.lock().clone();
         for mut held in published {
@@ -239,9 +233,6 @@ impl Load {
     }
 
     /// Asks for each volume, while the load rests.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made.
     pub(crate) async fn inspect(&self, callers: &[Caller]) -> CheckResult {
         if self.cx.target().capabilities().has(Capability::ListVolumes) && !self.judge.is_dead() {
             self.find_lost(&callers[0], &self.fleet.ids()).await?;
@@ -261,9 +252,6 @@ impl Load {
     }
 
     /// Deletes the volumes. What cannot be undone here stays in the ledger, which undoes it at the end.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made.
     pub(crate) async fn clear(&self, callers: &[Caller]) -> CheckResult {
         let published = std::mem::take(&mut *self.fleet.published.lock());
         let mut idle = std::mem::take(&mut *self.fleet.idle.lock());

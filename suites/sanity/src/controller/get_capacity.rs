@@ -351,10 +351,8 @@ check! {
     }
 }
 
-/// Asks for a volume of this size.
-///
-/// # Errors
-/// Skip if there is no answer: a driver may write to the whole volume, which takes long.
+/// Asks for a volume of this size. Skips if there is no answer: a driver may write to the whole volume, which takes
+/// long.
 async fn made_of(cx: &Cx, required_bytes: i64) -> CheckResult<Result<v1::Volume, Refused>> {
     let range = v1::CapacityRange { required_bytes, limit_bytes: 0 };
     let create = v1::CreateVolumeRequest { capacity_range: Some(range), ..cx.create_volume_request() };

@@ -21,9 +21,6 @@ const VOLUMES: u16 = 4;
 const SNAPSHOTS: u16 = 2;
 
 /// Lets several lanes make each pair of calls once.
-///
-/// # Errors
-/// Broken if a path cannot be made.
 pub(super) async fn run(recorder: &Recorder, probed: &ProbedDriver, round: u32) -> CheckResult {
     let compete = |lane: Lane| {
         let stagger = stagger(round, lane.number);

@@ -22,9 +22,6 @@ struct SharedVolume {
 }
 
 /// Uses several volumes in parallel, each with this many pairs of calls. No pair is begun after a time.
-///
-/// # Errors
-/// Broken if a path cannot be made.
 pub(super) async fn run(
     recorder: &Recorder,
     probed: &ProbedDriver,

@@ -59,10 +59,8 @@ pub(super) static NO_CHANGES: Changes =
     Changes { snapshot: Vec::new(), restore: Vec::new(), clone: Vec::new() };
 
 impl Changes {
-    /// Counts them: each copy is made by a driver of which the system calls are watched, and which is killed once it has answered.
-    ///
-    /// # Errors
-    /// A violation if it does not come back.
+    /// Counts them: each copy is made by a driver of which the system calls are watched, and which is killed once it
+    /// has answered. Fails with a violation if it does not come back.
     pub(super) async fn counted(cx: &Cx, probed: &Arc<ProbedDriver>) -> CheckResult<Changes> {
         if !WatchedDriver::is_possible(cx).await {
             return Ok(Changes::default());

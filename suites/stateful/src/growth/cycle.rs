@@ -137,10 +137,7 @@ impl Cycle {
     }
 
     /// Does it once. Returns false for a round that does not count, because the driver accepted a request that it must reject. Such a request
-    /// is left out of later rounds.
-    ///
-    /// # Errors
-    /// Skipped if the driver accepts all requests that it must reject.
+    /// is left out of later rounds. Skips if the driver accepts all requests that it must reject.
     pub(super) async fn round(
         self,
         cx: &Cx,

@@ -11,10 +11,8 @@ const FRAME_BYTES_MAX: usize = 16;
 /// A key that no driver has a meaning for.
 const FILLER: &str = "csi-sanity.example/filler";
 
-/// The sets that the driver takes; what it thinks of keys that it does not know is its own business.
-///
-/// # Errors
-/// Broken if what was made cannot be deleted.
+/// The sets that the driver takes; what it thinks of keys that it does not know is its own business. Is broken if what
+/// was made cannot be deleted.
 pub(super) async fn sets(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<Vec<Pairs>> {
     let mut sets = vec![request.parameters.clone()];
     let Some(parameters) = filled(&request.parameters) else { return Ok(sets) };

@@ -10,9 +10,6 @@ use crate::case_runner::{CaseRunner, SequenceOutcome};
 use crate::sequence::PlannedStep;
 
 /// Runs the cases of this check that are in the folder of the configuration, and notes the result of each.
-///
-/// # Errors
-/// Broken if the folder cannot be read, or something cannot be undone.
 pub(crate) async fn try_again(cx: &Cx, trial: &mut CaseRunner<'_>, budget: &Budget) -> CheckResult {
     let probed = trial.probed;
     for (path, case) in of_check(cx)? {
