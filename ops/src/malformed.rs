@@ -17,7 +17,6 @@ pub struct Malformed {
     pub what: &'static str,
     /// True if the specification has the driver reject it. Otherwise a driver may accept it, such as a parameter that it ignores.
     pub must_be_rejected: bool,
-    /// The request.
     pub request: Request,
 }
 

@@ -21,7 +21,6 @@ macro_rules! operations {
             /// Every operation, in the order of a volume's life.
             pub const ALL: &'static [Operation] = &[$(Operation::$operation,)+];
 
-            /// The RPC.
             pub fn rpc(self) -> Rpc {
                 match self { $(Operation::$operation => v1::$request::RPC,)+ }
             }

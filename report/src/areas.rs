@@ -44,7 +44,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on an area that has only this outcome.
     fn of(outcome: OutcomeKind) -> Verdict {
         match outcome {
             OutcomeKind::Passed => Verdict::Passed,

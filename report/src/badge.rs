@@ -41,7 +41,6 @@ impl Severity {
 }
 
 impl Badge {
-    /// The badge of a run.
     pub fn of(run: &Run) -> Badge {
         let counts = run.summary;
         let again = counts.same_fault;

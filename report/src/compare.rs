@@ -166,7 +166,6 @@ fn asks_for_as_much(old: &Run, new: &Run) -> bool {
     is_whole && old.selection.suites.iter().all(has_suite) || asked(old) == asked(new)
 }
 
-/// The checks that a run was asked for.
 fn asked(run: &Run) -> (&[String], &[String], Option<(u32, u32)>) {
     let place = run.shard.as_ref().map(|shard| (shard.index, shard.of));
     (&run.selection.suites, &run.selection.terms, place)

@@ -153,7 +153,6 @@ pub(crate) fn differ(entries: &[ProfileEntry]) -> bool {
 }
 
 impl Facts<'_> {
-    /// Draws the conclusion.
     pub(crate) fn conclude(&self) -> Conclusion {
         let name = self.name();
         let mut words = self.words(name);
@@ -166,7 +165,6 @@ impl Facts<'_> {
         Conclusion { name, words, did_less: self.did_less }
     }
 
-    /// The conclusion under each profile.
     pub(crate) fn under_each(&self, summary: &Summary) -> Vec<ProfileEntry> {
         let entry = |profile| {
             let verdict = summary.verdict_under(profile);
@@ -228,7 +226,6 @@ impl Facts<'_> {
         format!("passes {}", self.part())
     }
 
-    /// The checks that were asked for.
     fn part(&self) -> String {
         let suites = match &self.selection.suites[..] {
             _ if self.selection.is_whole => "all suites".to_owned(),

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// An open destination.
 #[derive(Debug)]
 pub struct Destination {
     path: PathBuf,

@@ -35,7 +35,6 @@ const SCRIPT: &str = include_str!("html/page.js");
 /// Largest number of listed things of one kind; --report json=FILE has all.
 const LISTED_MAX: usize = 100;
 
-/// Renders the page.
 pub(crate) fn render(run: &Run) -> String {
     let rules = rules::each(run);
     let title = format!("{} {}", driver(run), run.conclude().words);

@@ -114,19 +114,15 @@ pub struct Run {
 /// The parts of a report that no event contains.
 #[derive(Debug)]
 pub struct Order {
-    /// The version of the program.
     pub version: &'static str,
     /// The time at which the run began.
     pub started: SystemTime,
-    /// The command line.
     pub command: String,
-    /// The selected checks.
     pub selection: Selection,
     /// The part of them that runs here, if they are divided.
     pub shard: Option<ShardEntry>,
     /// The settings that differ from their defaults, without secrets.
     pub settings: Vec<String>,
-    /// The image that the driver was started of.
     pub driver_image: Option<String>,
     /// The machine on which csi-sanity runs.
     pub machine: Option<MachineEntry>,
@@ -202,7 +198,6 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// An empty journal.
     pub fn new(order: Order) -> Journal {
         let run = Run {
             schema: SCHEMA.to_owned(),

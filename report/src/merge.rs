@@ -18,7 +18,6 @@ use crate::statement::Statement;
 /// The reasons why reports do not make a run.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// No report was named.
     #[error(
         "there is no report; name those that the shards have written with --report json=FILE, or the directory they are in"
     )]
@@ -89,7 +88,6 @@ pub enum MergeError {
 /// Facts about the whole run that its reports do not contain.
 #[derive(Debug)]
 pub struct Whole {
-    /// The version of this program.
     pub version: &'static str,
     /// The command line that puts them together.
     pub command: String,

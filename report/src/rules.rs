@@ -27,7 +27,6 @@ pub(crate) enum Standing {
     Warned,
     /// It is broken, as the known-failing list says.
     KnownFailure,
-    /// It is broken.
     Broken,
 }
 
@@ -57,7 +56,6 @@ impl Standing {
         }
     }
 
-    /// Returns true if a check has judged it.
     pub(crate) fn is_judged(self) -> bool {
         self >= Standing::Kept
     }

@@ -53,7 +53,6 @@ pub enum Says {
 }
 
 impl Says {
-    /// The statement in words.
     pub fn words(self) -> &'static str {
         match self {
             Says::Conforms => "conforms",
@@ -301,7 +300,6 @@ impl Statement {
         Statement { lines: AREAS.iter().map(line).collect(), own: vec![BTreeSet::new(); AREAS.len()] }
     }
 
-    /// Adds the result of a check.
     pub(crate) fn add(&mut self, check: &CheckEntry) {
         let is_own = check.outcome() != OutcomeKind::SameFault;
         let deviates = is_own && matches!(check.counts_as(), OutcomeKind::Failed | OutcomeKind::KnownFailure);

@@ -14,10 +14,8 @@ const REPORT_BYTES_MAX: u64 = 256 << 20;
 /// The reasons why a report cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
-    /// It cannot be read.
     #[error("failed to read the report {file}")]
     Read { file: String, source: std::io::Error },
-    /// It is longer than any report.
     #[error("{file}: more than {REPORT_BYTES_MAX} bytes, which no report has")]
     TooLong { file: String },
     /// It is no JSON report.

@@ -44,7 +44,6 @@ const FAILED_SHOWN_MAX: usize = 100;
 /// Time that a check spent on anything but the calls that it judges is shown from this length on.
 const WORTH_A_WORD_MS: u64 = 1_000;
 
-/// The amount of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
     /// Failures and the last line.
@@ -599,7 +598,6 @@ fn write_wrong_codes(out: &mut impl Write, codes: &WrongCodes, columns: Option<u
     Ok(())
 }
 
-/// The checks that took longest.
 fn write_durations(out: &mut impl Write, took: &[(u64, String)]) -> io::Result<()> {
     if took.is_empty() {
         return Ok(());

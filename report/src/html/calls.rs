@@ -9,7 +9,6 @@ use super::sequence::{self, Item};
 use crate::entry::{AlsoEntry, CallEntry, CheckEntry};
 use crate::words::{count, duration_text};
 
-/// Lines of one message.
 const LINES_MAX: usize = 40;
 /// The width at which a value is broken into several lines, in characters.
 const LINE_CHARS_MAX: usize = 56;

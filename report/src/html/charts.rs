@@ -28,13 +28,11 @@ pub struct ChartSection {
     pub charts: Vec<Chart>,
 }
 
-/// A chart or a table.
 #[derive(Clone, Debug)]
 pub enum Chart {
     /// Cells that are the darker, the more they stand for.
     HeatMap {
         title: String,
-        /// The number of columns.
         columns: usize,
         /// The text at the end of the horizontal axis, which begins at 0.
         end: String,
@@ -43,12 +41,9 @@ pub enum Chart {
         /// Cells: column, row, and weight.
         cells: Vec<(usize, usize, u64)>,
     },
-    /// Lines, each with its name.
     Lines {
         title: String,
-        /// The horizontal axis.
         x: Axis,
-        /// The vertical axis.
         y: Axis,
         /// Names and points.
         lines: Vec<(String, Vec<(f64, f64)>)>,
@@ -61,7 +56,6 @@ pub enum Chart {
     },
 }
 
-/// An axis of a chart.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
     /// True for a logarithmic scale, on which only values above 0 are drawn.

@@ -21,7 +21,6 @@ struct Spread {
 }
 
 impl Spread {
-    /// The spread of sorted times.
     fn of(sorted: &[u64]) -> Spread {
         let at = |percent: usize| {
             let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);

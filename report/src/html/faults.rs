@@ -14,10 +14,8 @@ use crate::words::count;
 
 /// Lines of a driver that died.
 const PRINTED_MAX: usize = 40;
-/// Notes of a check.
 const NOTES_MAX: usize = 20;
 
-/// Writes the faults of checks with one outcome.
 pub(super) fn write(html: &mut Html, section: &str, faults: &[FaultGroup<'_>]) {
     faults.iter().take(LISTED_MAX).for_each(|fault| write_fault(html, fault));
     if let Some(hidden @ 1..) = faults.len().checked_sub(LISTED_MAX) {

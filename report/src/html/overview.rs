@@ -21,7 +21,6 @@ pub(super) fn look(says: Says) -> (&'static str, &'static str, &'static str) {
     (class, sign, says.words())
 }
 
-/// Columns of the table.
 const COLUMNS: [&str; 7] =
     ["area", "the driver", "passed", "run", "inconclusive", "deviates in", FOUND_ELSEWHERE];
 

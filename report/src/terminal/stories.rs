@@ -64,7 +64,6 @@ struct Words {
 }
 
 impl Stories {
-    /// Adds a check that has ended.
     pub(crate) fn add(&mut self, check: &CheckEntry, detail: Detail) {
         if let Some(first) = check.reported_in() {
             return self.again(&check.id, first);

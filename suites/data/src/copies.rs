@@ -18,14 +18,12 @@ pub(crate) async fn copy(cx: &Cx, source: Source, bytes: i64) -> CheckResult<Nod
     Ok(cx.create_volume(request).setup("a volume made from another one").await?.into())
 }
 
-/// Writes to a volume that is not in use.
 async fn write(cx: &Cx, volume: &NodeVolume, stamp: u32) -> CheckResult {
     let used = Used::begin(cx, volume).await?;
     used.write(stamp).await?;
     used.end().await
 }
 
-/// Reads from a volume that is not in use.
 pub(crate) async fn read(cx: &Cx, volume: &NodeVolume) -> CheckResult<Found> {
     read_as(cx, volume, &Usage::plain(cx)).await
 }

@@ -32,7 +32,6 @@ enum What {
     File(Vec<u8>),
 }
 
-/// The attributes of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attributes {
     mode: u32,

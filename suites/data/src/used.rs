@@ -172,7 +172,6 @@ impl Used {
         Ok(is_its_own.then_some(found))
     }
 
-    /// The request for statistics of the volume.
     pub(crate) fn stats_request(&self) -> v1::NodeGetVolumeStatsRequest {
         self.cx.stats_request(&self.volume.published().staged, &self.volume.target_path)
     }

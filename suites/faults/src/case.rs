@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 /// The key that says that a file is such a case.
 pub const KEY: &str = "csi-sanity-fault-case";
-/// Form of the file.
 const FORM: u32 = 1;
 /// Largest file that is read, in bytes.
 const CASE_BYTES_MAX: u64 = 4 << 20;

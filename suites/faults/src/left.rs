@@ -87,13 +87,11 @@ impl Places {
     }
 }
 
-/// Returns true if an object that is left is an empty directory.
 pub(crate) fn is_empty_directory(left: &str) -> bool {
     let entries = file(left).and_then(|path| fs::read_dir(path).ok());
     entries.is_some_and(|mut entries| entries.next().is_none())
 }
 
-/// The path of a file that is left.
 fn file(left: &str) -> Option<PathBuf> {
     left.strip_prefix("file ").map(PathBuf::from)
 }

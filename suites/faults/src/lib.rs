@@ -19,7 +19,6 @@ use csi_harness::checks::registry::{Checks, Suite};
 
 pub use csi_nemesis::fault::Fault;
 
-/// Every check of faults.
 pub const SUITE: Suite = Suite { name: "faults", checks: Checks::Declared(&[check::CHECKS]), retired: &[] };
 
 /// The verdicts of the checks on each defect of the reference driver and of the plain one, as the refutation tests have

@@ -26,7 +26,6 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)]
 /// Facts about a driver that a life without faults has shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
-    /// The steps that it has.
     pub(crate) steps: Vec<Step>,
     /// True if the tests see what is published.
     pub(crate) sees: bool,
@@ -104,7 +103,6 @@ impl Life {
         step == Step::ExpandNode && !node_grows
     }
 
-    /// Makes the call once.
     pub(crate) async fn call(&mut self, step: Step) -> CheckResult<Answer<()>> {
         let answer = self.send(step).await?;
         let ended = match &answer {

@@ -85,7 +85,6 @@ pub static FAULT_LEFT_001: Requirement = rule(
     "no more of it remains than without the failure: no mount, loop device, file or volume",
 );
 
-/// All of them.
 pub static ALL: &[&Requirement] = &[
     &FAULT_DATA_001,
     &FAULT_DONE_001,

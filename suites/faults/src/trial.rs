@@ -77,7 +77,6 @@ pub(crate) struct FullWaits(Mutex<WaitResults>);
 struct WaitResults {
     /// The RPC in which something was broken, and the RPC that kept failing after that.
     failed_calls: BTreeSet<(&'static str, &'static str)>,
-    /// Leftovers were still there.
     leftovers_stayed: bool,
     /// Leftovers have gone, but not at once.
     leftovers_went_late: bool,
@@ -139,7 +138,6 @@ impl Reported {
         self.seen.insert(key);
     }
 
-    /// True if it is reported.
     pub(crate) fn knows(&self, key: &Key) -> bool {
         self.times.contains_key(key)
     }
@@ -411,8 +409,9 @@ fn after(faults: &[Fault]) -> String {
 /// The result of a call while something was broken.
 enum Broke {
     /// The driver did not meet it; `is_done` is true if the call was answered with OK.
-    Unmet { is_done: bool },
-    /// It was done.
+    Unmet {
+        is_done: bool,
+    },
     Answered,
     /// It was refused, or got no answer.
     Open,
@@ -769,7 +768,6 @@ impl<'a> Trial<'a> {
         self.unhealed(life, step, message, "OK, since nothing is broken any more", last).await
     }
 
-    /// Notes what is wrong.
     fn find(&mut self, violation: Violation, life: &Life, ends: bool) {
         let Some(At { fault, .. }) = self.at else { return };
         let does_not_start =

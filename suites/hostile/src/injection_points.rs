@@ -22,7 +22,6 @@ pub enum TextRole {
     Token,
     FileSystem,
     MountFlag,
-    /// Any other text.
     Other,
 }
 
@@ -43,7 +42,6 @@ enum PathStep {
 }
 
 impl InjectionPoint {
-    /// Returns the role of the text.
     pub fn kind(&self) -> TextRole {
         self.kind
     }
@@ -66,7 +64,6 @@ impl InjectionPoint {
         descriptor.fields().filter(is_text_map).map(place).collect()
     }
 
-    /// Writes a text at the place.
     pub fn write(&self, message: &mut DynamicMessage, text: &str) {
         let Some((PathStep::Field(first), rest)) = self.steps.split_first() else { return };
         put(message.get_field_mut(first), rest, text);
@@ -121,7 +118,6 @@ fn collect(message: &DynamicMessage, above: &[PathStep], keys: &[&str], found: &
     }
 }
 
-/// Returns whether the field is a map of texts.
 pub(crate) fn is_text_map(field: &FieldDescriptor) -> bool {
     let entry = field.kind();
     let of_texts = |entry: &MessageDescriptor| entry.map_entry_value_field().kind() == FieldKind::String;
@@ -167,7 +163,6 @@ impl TextRole {
         TextRole::Other,
     ];
 
-    /// Returns the role of a field's texts.
     pub fn of(field: &FieldDescriptor) -> TextRole {
         match field.name() {
             "name" => TextRole::Name,

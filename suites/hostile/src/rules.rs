@@ -3,7 +3,6 @@
 
 use csi_harness::spec::requirements::{Level, Requirement};
 
-/// The document of these rules.
 const SECTION: &str = "csi-sanity's own rules, docs/hostile.md";
 
 const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'static str) -> Requirement {

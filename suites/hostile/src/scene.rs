@@ -10,9 +10,7 @@ use prost::Message as _;
 /// A correct request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The RPC of the request.
     pub rpc: Rpc,
-    /// The message of the request.
     pub message: DynamicMessage,
 }
 

@@ -332,7 +332,6 @@ async fn memory(socket: &Path, calls: u64, out: &mut impl Write) -> Result<(), F
     Ok(())
 }
 
-/// Returns the median of each number.
 fn median(rounds: &[Measured]) -> Measured {
     let of = |number: fn(&Measured) -> f64| middle(rounds.iter().map(number).collect());
     Measured {

@@ -47,7 +47,6 @@ pub struct Comparison {
 /// The change of one metric of one RPC.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// The RPC.
     pub rpc: String,
     /// The metric, such as p99.
     pub metric: Metric,
@@ -123,7 +122,6 @@ impl Comparison {
         self.thresholds.extend(limits.collect::<Vec<_>>());
     }
 
-    /// The comparison as JSON.
     pub fn json(&self) -> String {
         // It has nothing in it that JSON cannot say.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();

@@ -43,7 +43,6 @@ pub enum Cycle {
 }
 
 impl Cycle {
-    /// All of them.
     pub const ALL: [Cycle; 11] = {
         use Cycle::*;
         [Pod, Volume, Attachment, Statistics, List, Snapshot, Restore, Expansion, Group, Block, Rejection]

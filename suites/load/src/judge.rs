@@ -83,7 +83,6 @@ pub static LOAD_007: Requirement = rule(
     "calls for other volumes do not wait for it",
 );
 
-/// All of them.
 pub static RULES: &[&Requirement] =
     &[&LOAD_001, &LOAD_002, &LOAD_003, &LOAD_004, &LOAD_005, &LOAD_006, &LOAD_007, &req::GEN_ERR_001];
 

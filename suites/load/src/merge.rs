@@ -10,7 +10,6 @@ use crate::threshold::Threshold;
 /// The reasons why results cannot be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// They are not of one load.
     #[error("{0}")]
     Different(String),
     /// The results of some shards are missing.
@@ -18,7 +17,6 @@ pub enum MergeError {
     Missing {
         /// Their places, from 1.
         missing: Vec<u32>,
-        /// The number of shards.
         of: u32,
     },
 }
@@ -104,7 +102,6 @@ fn stages(parts: &[&Report]) -> Vec<StageEntry> {
     order.iter().filter_map(|key| of_stage.get(key)).map(|stages| stage(stages)).collect()
 }
 
-/// One stage of all parts.
 fn stage(parts: &[&StageEntry]) -> StageEntry {
     let longest = |of: fn(&StageEntry) -> f64| parts.iter().map(|stage| of(stage)).fold(0.0, f64::max);
     let sum =

@@ -34,7 +34,6 @@ pub struct Series {
     pub codes: BTreeMap<Cow<'static, str>, u64>,
     /// Times of calls that were done, from the moment at which they were due, in microseconds.
     times: Histogram<u64>,
-    /// The sum of these times.
     sum: Duration,
     /// These times by the slice of the stage in which the call ended.
     slices: Vec<Slice>,
@@ -141,7 +140,6 @@ impl Series {
         Duration::from_micros(self.times.value_at_quantile(percent / 100.0).min(self.times.max()))
     }
 
-    /// The mean time.
     pub fn mean(&self) -> Duration {
         u32::try_from(self.done.max(1)).map_or(Duration::ZERO, |done| self.sum / done)
     }
@@ -212,13 +210,11 @@ pub struct StageRecord {
     pub ended: u64,
     /// The time that it took.
     pub elapsed: Duration,
-    /// Calls by RPC.
     pub rpcs: BTreeMap<&'static str, Series>,
     /// By the number of life cycles under way: the time with so many, and how many ended in it.
     pub under_way: BTreeMap<u64, (Duration, u64)>,
     /// The moment since which their number is what it is.
     changed: Instant,
-    /// The length of a slice.
     pub slice: Duration,
     started: Instant,
     /// Its length, if its load is constant.
@@ -268,7 +264,6 @@ impl Recorder {
         });
     }
 
-    /// Ends the stage.
     pub(crate) fn end(&self) {
         self.with_stage(|_| {});
     }

@@ -54,7 +54,6 @@ impl Results {
 pub struct Report {
     /// The version of the form.
     pub version: u32,
-    /// The workload.
     pub workload: String,
     /// The driver, with its version.
     pub driver: String,
@@ -79,14 +78,12 @@ pub struct Report {
 pub struct ShardEntry {
     /// Its place, from 1.
     pub index: u32,
-    /// The number of parts.
     pub of: u32,
 }
 
 /// A part of the load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StageEntry {
-    /// Its name.
     pub name: String,
     /// Its length in seconds.
     pub seconds: f64,
@@ -106,7 +103,6 @@ pub struct StageEntry {
     /// The length of a slice of it, in seconds.
     #[serde(default)]
     pub slice_seconds: f64,
-    /// Calls by RPC.
     pub rpcs: Vec<RpcEntry>,
 }
 
@@ -115,7 +111,6 @@ pub struct StageEntry {
 pub struct RpcEntry {
     /// Its name.
     pub rpc: String,
-    /// Calls that were done.
     pub done: u64,
     /// The number of them for each second.
     pub per_second: f64,
@@ -144,7 +139,6 @@ pub struct RpcEntry {
 /// A resource of the driver over the longest stage of constant load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GrowthEntry {
-    /// The resource.
     pub resource: Resource,
     /// The amount at the beginning.
     pub before: u64,
@@ -253,20 +247,9 @@ impl RpcEntry {
 pub enum ReadError {
     /// The file cannot be read.
     #[error("failed to read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
-    /// The file has another form.
+    Read { path: PathBuf, source: io::Error },
     #[error("{}: not the results of a load, which `csi-sanity load --results json=FILE` writes: {problem}", path.display())]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        problem: String,
-    },
+    Form { path: PathBuf, problem: String },
 }
 
 /// The part of a file by which the report of a load is known.
@@ -313,7 +296,6 @@ impl Report {
         }))
     }
 
-    /// The report as JSON.
     pub fn json(&self) -> String {
         // It has nothing in it that JSON cannot say.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();

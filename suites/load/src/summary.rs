@@ -28,7 +28,6 @@ const MAX: Column = ("max", |one| time(one, one.max_ms));
 const COLUMNS: [Column; 9] = [DONE, RATE, MEAN, P50, P90, P95, P99, P99_9, MAX];
 /// The columns on a screen of 80 columns, most of which the names of RPCs and the errors leave free.
 const LIVE_COLUMNS: [Column; 5] = [DONE, RATE, P50, P99, MAX];
-/// The width of a column.
 const COLUMN: usize = 8;
 
 /// The tables, with codes for colours, which a stream for anything but a terminal removes.

@@ -26,7 +26,6 @@ pub struct Threshold {
     text: String,
 }
 
-/// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Metric {
     /// The time that so many percent of the calls do not exceed, in seconds.
@@ -155,12 +154,10 @@ impl fmt::Display for Threshold {
 }
 
 impl Threshold {
-    /// The RPC that it limits.
     pub fn rpc(&self) -> &'static str {
         self.rpc.method
     }
 
-    /// The metric that it limits.
     pub fn metric(&self) -> Metric {
         self.metric
     }

@@ -37,7 +37,6 @@ const PRESETS: &[(&str, &str)] = &[
     ("100k-names", include_str!("presets/100k-names.yaml")),
 ];
 
-/// A load.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Workload {
@@ -244,12 +243,10 @@ pub struct Changes {
     pub volumes: Option<u32>,
     /// The most life cycles at the same time.
     pub callers: Option<u32>,
-    /// More limits.
     pub thresholds: Vec<Threshold>,
 }
 
 impl Workload {
-    /// Names of all presets.
     pub fn presets() -> impl Iterator<Item = &'static str> {
         PRESETS.iter().map(|(name, _)| *name)
     }

@@ -15,13 +15,11 @@ pub(crate) async fn two_volumes(cx: &Cx) -> CheckResult<[String; 2]> {
     Ok([cx.new_volume().await?.volume_id, cx.new_volume().await?.volume_id])
 }
 
-/// Returns a request for a group snapshot of these volumes.
 pub(crate) fn request_for(cx: &Cx, sources: &[String]) -> v1::CreateVolumeGroupSnapshotRequest {
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
     cx.create_group_snapshot_request(&sources)
 }
 
-/// Makes a group snapshot of two volumes.
 pub(crate) async fn new_group(cx: &Cx) -> CheckResult<v1::VolumeGroupSnapshot> {
     let request = request_for(cx, &two_volumes(cx).await?);
     cx.create_group_snapshot(request).setup("a group snapshot").await
@@ -46,7 +44,6 @@ pub(crate) fn restore<'a>(cx: &'a Cx, member: &v1::Snapshot) -> PendingCall<'a, 
     cx.create_volume(cx.create_volume_request().copy_of(source, member.size_bytes))
 }
 
-/// Makes a group snapshot and deletes it.
 pub(crate) async fn deleted_group(cx: &Cx) -> CheckResult<v1::VolumeGroupSnapshot> {
     let group = new_group(cx).await?;
     cx.delete_group_snapshot(&group).setup("a group snapshot that is deleted").await?;

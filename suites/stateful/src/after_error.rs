@@ -15,7 +15,6 @@ use csi_ops::volume::TrackedVolume;
 
 use crate::budget::Budget;
 
-/// The after-error suite.
 pub const SUITE: Suite = Suite { name: "after-error", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[

@@ -44,13 +44,10 @@ pub const STEPS_MAX: usize = 10_000;
 pub struct Case {
     /// [`FORM`].
     pub csi_sanity_case: u32,
-    /// The check that found it.
     pub check: String,
-    /// The seed that led to it.
     pub seed: u64,
     /// The fault that the case shows.
     pub breach: BreachText,
-    /// The driver on which it was found.
     pub driver: Driver,
     /// Suffixes of the names that the run made, if they are part of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -89,7 +86,6 @@ pub struct Driver {
     pub capabilities: Vec<Capability>,
 }
 
-/// One call of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CaseStep {
@@ -112,12 +108,10 @@ pub struct CaseStep {
     /// The answers that would have been right.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected: Vec<String>,
-    /// The answer of the driver.
     #[serde(rename = "came")]
     pub recorded: RecordedAnswer,
 }
 
-/// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RecordedAnswer {

@@ -32,7 +32,6 @@ const LANE_PAIRS: u32 = 10;
 /// Rounds of pairs that compete for a name, each with other delays.
 const NAME_ROUNDS: u32 = 3;
 
-/// The concurrency suite.
 pub const SUITE: Suite = Suite { name: "concurrency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[&NAMES, &CONTROLLER_CALLS, &PAIRS];

@@ -13,7 +13,6 @@ const ENTRIES_MAX: usize = 2_000;
 const LISTED: &str = "listed";
 const ASKED: &str = "asked for";
 
-/// The objects that are looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     pub volumes: Vec<NodeVolume>,

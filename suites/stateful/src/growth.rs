@@ -15,7 +15,6 @@ use csi_ops::operation::Operation::*;
 use crate::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 use cycle::{Cycle, Scene};
 
-/// The growth suite.
 pub const SUITE: Suite = Suite { name: "growth", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[

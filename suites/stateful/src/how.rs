@@ -10,7 +10,6 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The mode in which a call is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallMode {
     /// The call is made once, and its answer awaited.

@@ -26,7 +26,6 @@ const UNANSWERED_MAX: Duration = Duration::from_millis(50);
 /// Walks through the life of a volume for each of the times that calls are repeated.
 const WALKS: u32 = 3;
 
-/// The idempotency suite.
 pub const SUITE: Suite = Suite { name: "idempotency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[
@@ -243,7 +242,6 @@ fn walks(cx: &Cx, sequences: usize) -> Budget {
     Budget::new(cx, usize::try_from(tries).unwrap_or(usize::MAX), Budget::more(cx, tries))
 }
 
-/// Tries one sequence after another.
 async fn try_all(cx: &Cx, probed: &Arc<ProbedDriver>, sequences: Vec<Vec<PlannedStep>>) -> CheckResult {
     let budget = Budget::new(cx, sequences.len(), 0);
     let mut trial = CaseRunner::new(cx, probed, budget.seed());

@@ -62,7 +62,6 @@ pub struct Orchestrator {
     memory: Arc<Mutex<Memory>>,
 }
 
-/// A call that was made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
     /// The end of the call.

@@ -18,7 +18,6 @@ use crate::case_runner::CaseRunner;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::sequence::PlannedStep;
 
-/// The property suite.
 pub const SUITE: Suite = Suite { name: "property", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[&VOLUMES_AT_RANDOM, &SNAPSHOTS_AT_RANDOM, &GROUPS_AT_RANDOM, &NODES_AT_RANDOM];

@@ -322,7 +322,6 @@ struct Judged {
     report: Report,
 }
 
-/// A contradiction that was found.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) violation: Violation,

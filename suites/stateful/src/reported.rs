@@ -12,7 +12,6 @@ use csi_model::history::Report;
 #[derive(Debug)]
 struct Again {
     breach: Breach,
-    /// The check that reports it.
     reported_by: String,
     times: u32,
     /// True if only tries that depend on the seed have met it.
@@ -28,7 +27,6 @@ pub(crate) fn reported_by_other_check(cx: &Cx, breach: &Breach) -> Option<String
 #[derive(Debug)]
 pub(crate) struct Reported {
     cx: Cx,
-    /// Faults that this check reports.
     own: BTreeSet<FaultKey>,
     /// Descriptions of the faults that this check reports, whatever the rule.
     own_failures: BTreeSet<String>,

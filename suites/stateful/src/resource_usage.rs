@@ -10,7 +10,6 @@ use crate::orchestrator::probed_driver::ProbedDriver;
 /// Volumes and storage of a driver.
 #[derive(Clone, Debug)]
 pub(crate) struct ResourceUsage {
-    /// Each volume with its size.
     volumes: BTreeSet<(String, i64)>,
     available_bytes: Option<i64>,
 }

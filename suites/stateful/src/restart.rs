@@ -41,7 +41,6 @@ const LOAD_CALLS_MAX: u32 = 2_000;
 /// The call of its kind at which the driver is killed: the first ones meet nothing.
 const AT_CALL: u32 = 2;
 
-/// The restart suite.
 pub const SUITE: Suite = Suite { name: "restart", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
 const CHECKS: &[&Check] = &[

@@ -32,7 +32,6 @@ pub(crate) static RESTART_003: Requirement = restart(
     "the workload finds the volume at the target path",
 );
 
-/// The rules of restarts.
 pub(crate) static RESTART: &[&Requirement] = &[&RESTART_001, &RESTART_002, &RESTART_003];
 
 /// Calls that are done and undone.
@@ -56,5 +55,4 @@ pub(crate) static GROWTH_003: Requirement = growth(
     "the driver's resources do not grow with each repetition",
 );
 
-/// The rules of growth.
 pub(crate) static GROWTH: &[&Requirement] = &[&GROWTH_001, &GROWTH_002, &GROWTH_003];

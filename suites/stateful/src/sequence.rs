@@ -70,7 +70,6 @@ pub struct Pace {
     pub settles: Duration,
 }
 
-/// A step of a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlannedStep {
     /// Any call of this kind that is possible in the present state.
@@ -87,7 +86,6 @@ pub enum PlannedStep {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub call: Call,
-    /// The mode of the call.
     pub how: CallMode,
 }
 
@@ -210,7 +208,6 @@ pub async fn play(
     Ok(sequence)
 }
 
-/// A call as a step of a case.
 pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -> CaseStep {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     CaseStep {

@@ -232,7 +232,6 @@ fn names_of(call: &Call) -> BTreeSet<Name> {
     call.ids().into_iter().map(|id| id.name.owner()).chain(call.makes()).collect()
 }
 
-/// Returns true if a call is about one of these objects.
 pub(crate) fn is_about(call: &Call, names: &BTreeSet<Name>) -> bool {
     call.subject().is_some_and(|subject| names.contains(&subject.name()))
 }

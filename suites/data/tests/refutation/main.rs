@@ -120,7 +120,6 @@ fn is_killed_before_a_change(defect: Option<Defect>) -> Result<(), Failed> {
     }
 }
 
-/// Returns true for the checks of this suite.
 fn is_own(id: &str) -> bool {
     SUITE.checks.iter().any(|check| check.id == id)
 }

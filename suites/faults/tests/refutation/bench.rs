@@ -67,7 +67,6 @@ pub(crate) struct Tries {
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
-/// Returns the mistake with this name.
 pub(crate) fn mistake(id: &str) -> Result<Mistake, Failed> {
     let mistake = Mistake::ALL.iter().find(|mistake| mistake.id() == id).copied();
     mistake.ok_or_else(|| format!("there is no mistake {id}").into())

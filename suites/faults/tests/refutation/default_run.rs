@@ -94,7 +94,6 @@ fn confirmed(run: &Run) -> Vec<String> {
     rules
 }
 
-/// Returns the plays of each failure.
 fn plays(run: &Run) -> Vec<Option<Plays>> {
     run.reports.iter().flat_map(outcomes).filter_map(Outcome::finding).map(|one| one.plays).collect()
 }

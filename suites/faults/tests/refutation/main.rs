@@ -81,7 +81,6 @@ fn what_is_forgotten_is_reported_once() -> Result<(), Failed> {
     }
 }
 
-/// No check accuses a right driver.
 fn a_right_driver_passes(name: &'static str, access: AccessType, seed: u64) -> Result<(), Failed> {
     let played = if name == "plain" { Played::Plain(None) } else { Played::Reference(name) };
     let access = vec![access];

@@ -251,7 +251,6 @@ check! {
     }
 }
 
-/// Checks that a volume with the name of a snapshot is not that snapshot.
 async fn is_not_the_snapshot_of_that_name(cx: &Cx, source: &v1::Volume) -> CheckResult {
     let cut = cx.create_snapshot_request(&source.volume_id);
     let Ok(snapshot) = cx.create_snapshot(cut.clone()).await.any_answer()? else { return Ok(()) };
@@ -358,7 +357,6 @@ fn is_kept(mark: &Path, doing: &str, other: &str, name: &str) -> CheckResult {
     .into())
 }
 
-/// Publishes a volume.
 async fn use_it(cx: &Cx, volume: v1::Volume) -> CheckResult<Published> {
     cx.published(cx.staged(cx.attached(volume.into()).await?).await?).await
 }

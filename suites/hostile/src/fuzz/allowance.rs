@@ -29,7 +29,6 @@ pub(crate) struct InputLimits {
 }
 
 impl Allowance {
-    /// Makes an allowance of this time and number of inputs.
     pub fn new(duration: Duration, inputs: u64) -> Allowance {
         let (inputs_left, checks_left) = (AtomicU64::new(inputs), AtomicU64::new(1));
         Allowance(Arc::new(Inner { duration, until: OnceLock::new(), inputs_left, checks_left }))

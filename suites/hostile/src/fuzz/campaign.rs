@@ -369,7 +369,6 @@ impl<'a> Campaign<'a> {
         self.findings.entry(finding.fault.cause.clone()).or_insert(finding);
     }
 
-    /// Returns the remaining time of the check.
     pub(crate) fn remaining(&self) -> Duration {
         self.cx.remaining()
     }
@@ -384,7 +383,6 @@ fn is_definite(code: Code) -> bool {
     matches!(code, Code::InvalidArgument | Code::NotFound | Code::OutOfRange | Code::Unimplemented)
 }
 
-/// Describes the fields of a response.
 fn fields(response: &Value) -> String {
     match response {
         Value::Object(entries) => {

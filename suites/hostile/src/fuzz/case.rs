@@ -39,13 +39,10 @@ pub struct Case {
     pub requirement: String,
     /// The violation in one sentence.
     pub message: String,
-    /// The expected behaviour.
     pub expected: String,
-    /// The actual behaviour.
     pub actual: String,
     /// The name and version of the driver.
     pub driver: String,
-    /// The name of the RPC.
     pub rpc: String,
     /// The request, with placeholders.
     pub request: Value,
@@ -61,7 +58,6 @@ pub struct Case {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Suspect {
-    /// The name of the RPC.
     pub rpc: String,
     /// The request, with placeholders.
     pub request: Value,

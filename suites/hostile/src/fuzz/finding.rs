@@ -159,7 +159,6 @@ impl Symptom {
         Symptom { rule, message, expected, actual: actual.clone(), cause }
     }
 
-    /// Returns the violation.
     pub(crate) fn violation(&self, transcript: Vec<String>) -> Violation {
         Violation::new(&self.message)
             .of(self.rule)

@@ -86,7 +86,6 @@ fn rewrite(value: &mut Value, text: &dyn Fn(&str) -> Option<String>, entries: &E
     }
 }
 
-/// Returns an empty message of this type.
 pub(crate) fn empty(message: &DynamicMessage) -> DynamicMessage {
     DynamicMessage::new(message.descriptor())
 }

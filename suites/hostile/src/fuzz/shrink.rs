@@ -11,7 +11,6 @@ use super::input::Input;
 
 /// Limits the smaller inputs that are tried.
 const TRIES_MAX: u32 = 80;
-/// Limits the time.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Returns the smallest input that shows a finding with an equal cause.

@@ -61,7 +61,6 @@ pub(crate) enum Trouble {
 }
 
 impl Stage {
-    /// Makes the stage.
     pub(crate) async fn set(cx: &Cx) -> CheckResult<Stage> {
         let around = cx.scope();
         let canary = match Canary::set(&around).await {
@@ -293,7 +292,6 @@ fn if_answered<T>(list: CheckResult<T>) -> CheckResult<Option<T>> {
     }
 }
 
-/// Returns whether an answer contains the secret.
 pub(crate) fn shows_secret(answer: &Answer<Json>) -> bool {
     match answer {
         Answer::Ok(response) => response.to_string().contains(MARKER),

@@ -32,7 +32,6 @@ pub(super) const RULES: &[&Requirement] = &[
     &HOSTILE_TIME_001,
 ];
 
-/// Returns the checks.
 pub fn suite(allowance: &Allowance) -> Suite {
     let frames = ABUSES.iter().map(|abuse| of_frames(*abuse, allowance));
     // If time is short, the mixed check says most, so it is first.

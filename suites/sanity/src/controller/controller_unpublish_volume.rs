@@ -5,7 +5,6 @@ use csi_harness::prelude::*;
 
 use super::common::publishable;
 
-/// Returns a volume that is published to the node.
 async fn published(cx: &Cx) -> CheckResult<(NodeVolume, String)> {
     let (volume, node_id) = publishable(cx).await?;
     let request = cx.controller_publish_request(&volume, &node_id);

@@ -26,7 +26,6 @@ async fn recognised(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<v
     Ok(first)
 }
 
-/// Checks that a size is not negative.
 fn not_negative(volume: &v1::Volume) -> CheckResult {
     ensure!(
         volume.capacity_bytes >= 0,

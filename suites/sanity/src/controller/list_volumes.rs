@@ -99,7 +99,6 @@ fn within(max_entries: i32, entries: usize) -> CheckResult {
     Ok(())
 }
 
-/// Returns the ids with more than one entry.
 fn repeated<'a>(wanted: impl Iterator<Item = &'a String>, entries: &[Entry]) -> Vec<&'a String> {
     let count = |id: &String| entries.iter().filter(|entry| volume_id(entry) == id).count();
     wanted.filter(|id| count(id) > 1).collect()

@@ -18,7 +18,6 @@ struct Reached {
 }
 
 impl Reached {
-    /// Publishes the volume in its mode.
     fn publish<'a>(&self, cx: &'a Cx, node_id: &str) -> PendingCall<'a, v1::ControllerPublishVolumeResponse> {
         cx.controller_publish(v1::ControllerPublishVolumeRequest {
             volume_capability: Some(cx.capability_with_mode(self.mode)),
@@ -126,7 +125,6 @@ check! {
     }
 }
 
-/// Returns whether the driver confirms the mode for the volume.
 async fn is_confirmed(cx: &Cx, volume: &NodeVolume, mode: Mode) -> CheckResult<bool> {
     let request = v1::ValidateVolumeCapabilitiesRequest {
         volume_capabilities: vec![cx.capability_with_mode(mode)],

@@ -22,7 +22,6 @@ const HANGS_AFTER_PLAIN: u32 = 20;
 /// Limits the messages that are read before a stream is cancelled, to be continued later.
 const MESSAGES_BEFORE_CUT_MAX: usize = 100;
 
-/// Checks that each tuple is within the volume.
 pub(super) async fn tuples_lie_in_the_volume<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     let received = ask_for_some(cx, question, 0, 1).await?;
     let capacity_bytes = received.capacity_bytes().unwrap_or(i64::MAX);
@@ -140,7 +139,6 @@ pub(super) async fn fixed_length_is_fixed<Q: Question>(cx: &Cx, question: &Q) ->
         .into())
 }
 
-/// Checks that all messages have one capacity.
 pub(super) async fn capacity_stays<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     let received = ask_for_some(cx, question, 1, 1).await?;
     let mut capacities = received.messages.iter().map(|message| message.volume_capacity_bytes);
@@ -352,7 +350,6 @@ pub(super) async fn is_unknown<Q: Question>(cx: &Cx, question: Q, what: &str) ->
     Ok(())
 }
 
-/// Checks that each written range is listed.
 pub(super) async fn lists_written<Q: Question>(cx: &Cx, question: &Q, written: &[Range<i64>]) -> CheckResult {
     if written.is_empty() {
         return Err(Stop::skip("the volume cannot be written to from here"));

@@ -12,7 +12,6 @@ impl Ranges {
         self.0.iter().map(|range| range.start.max(from)..range.end.min(to)).collect()
     }
 
-    /// Returns the first range that the others do not contain.
     pub(super) fn first_outside(&self, others: &Ranges) -> Option<Range<i64>> {
         self.0.iter().find_map(|range| {
             let around = others.0.iter().find(|other| other.contains(&range.start));

@@ -60,12 +60,10 @@ impl<M: Into<Message>> From<Streamed<M>> for Received {
 }
 
 impl Received {
-    /// Returns the tuples of all messages.
     pub(super) fn tuples(&self) -> impl Iterator<Item = &v1::BlockMetadata> + Clone {
         self.messages.iter().flat_map(|message| &message.block_metadata)
     }
 
-    /// Returns the ranges of the tuples.
     pub(super) fn ranges(&self) -> Ranges {
         self.tuples().map(bytes_of).collect()
     }
@@ -82,7 +80,6 @@ impl Received {
     }
 }
 
-/// Returns the bytes of a tuple.
 pub(super) fn bytes_of(tuple: &v1::BlockMetadata) -> Range<i64> {
     tuple.byte_offset..tuple.byte_offset.saturating_add(tuple.size_bytes)
 }

@@ -256,7 +256,6 @@ fn all_ids() -> BTreeSet<&'static str> {
     defects().map(Defect::id).collect()
 }
 
-/// Checks that each defect that a check names exists.
 fn names_exist() -> Result<(), Failed> {
     let registry = registry();
     let mut named = registry.checks().flat_map(|(_, check)| check.refuted_by.iter());

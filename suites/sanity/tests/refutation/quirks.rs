@@ -72,7 +72,6 @@ fn is_not_blamed_for_the_user(parameters: &[(&str, &str)]) -> Result<(), Failed>
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// Runs the checks of a part.
 fn is_not_accused(quirks: &[Quirk], part: Option<Shard>) -> Result<(), Failed> {
     let mut driver = everything_on();
     let mut config = everything_set();

@@ -156,7 +156,6 @@ impl Competition {
         Ok(())
     }
 
-    /// The newest id of this name, whether or not it was deleted.
     fn newest(&self, name: Name) -> Option<Id> {
         self.lane.recorder.orchestrator().ids(name).last().copied()
     }

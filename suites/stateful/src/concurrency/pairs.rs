@@ -89,7 +89,6 @@ impl SharedVolume {
         Ok(true)
     }
 
-    /// The newest id of the volume.
     fn volume(&self) -> Option<Id> {
         self.lane.recorder.orchestrator().ids(self.name()).last().copied()
     }

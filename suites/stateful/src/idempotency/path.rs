@@ -85,7 +85,6 @@ impl<'a> Path<'a> {
         (1..steps.len()).map(place).collect()
     }
 
-    /// The calls that undo that.
     pub(super) fn back(&self) -> Vec<Call> {
         let copies = self.copies().into_iter().rev().map(|(_, back)| back);
         copies.chain(self.lifecycle.teardown()).collect()

@@ -76,7 +76,6 @@ impl Orchestrator {
         Ok(self.memory.lock().staging_paths.entry((volume, node)).or_insert(made).clone())
     }
 
-    /// The target path of a place on a node.
     pub(super) async fn target_path(&self, at: (Id, Node, Target)) -> CheckResult<String> {
         let known = self.memory.lock().target_paths.get(&at).cloned();
         if let Some(path) = known {

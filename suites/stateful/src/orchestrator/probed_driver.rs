@@ -32,7 +32,6 @@ pub struct ProbedDriver {
     pub request: v1::CreateVolumeRequest,
     /// Sets of parameters that volumes are made with, the configured one first.
     parameters: Vec<Pairs>,
-    /// Ids of the nodes.
     nodes: Vec<String>,
     /// True if workloads can run here: a published volume is a mount or a device, and these tests can write to it.
     pub has_workloads: bool,

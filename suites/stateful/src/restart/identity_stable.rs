@@ -57,7 +57,6 @@ check! {
     }
 }
 
-/// The facts of the driver, and of the objects.
 async fn facts(cx: &Cx, objects: &Objects) -> CheckResult<[Facts; 2]> {
     Ok([Facts::of_driver(cx).await?, Facts::of_objects(cx, objects).await?])
 }

@@ -180,7 +180,6 @@ async fn keeps_records_over_reboot(cx: &Cx, volume_id: &str) -> bool {
     directory.is_some_and(|directory| !mounts::is_in_memory(&directory)) && !is_recorded_in_memory(volume_id)
 }
 
-/// A volume in use.
 struct InUse {
     volume: TrackedVolume,
     /// True if the tests could play a workload on it.

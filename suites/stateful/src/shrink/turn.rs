@@ -100,7 +100,6 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Returns true if a volume is on a node, or on any.
 fn is_on(places: &BTreeSet<(Id, Node)>, volume: Id, node: Option<Node>) -> bool {
     places.iter().any(|(id, on)| *id == volume && node.is_none_or(|node| node == *on))
 }

@@ -25,7 +25,6 @@ fn run(defects: &[Defect], effort: Effort, seed: u64) -> Run {
     mock::run(registry, mock, config, seed, |check| check.id == CHECK).expect("the mock runs")
 }
 
-/// Returns the number of calls of each RPC.
 fn calls(run: &Run) -> Vec<(&'static str, u64)> {
     run.summary.calls.iter().map(|calls| (calls.rpc.method, calls.done + calls.refused)).collect()
 }

@@ -20,7 +20,6 @@ use crate::{growth, plays_of, registry};
 
 /// Checks have to find their defects at these seeds.
 const SEEDS: [u64; 1] = [1];
-/// The table has these seeds.
 const SEEDS_OF_TABLE: [u64; 5] = [1, 2, 3, 4, 5];
 /// A driver in this process starts at once if it starts at all.
 const DIAL_MS: u64 = 5_000;

@@ -27,7 +27,6 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Returns the messages with which the check fails.
 fn failures(defects: Vec<Defect>) -> Result<Vec<String>, Failed> {
     let mock = csi_mock_driver::Config {
         defects,

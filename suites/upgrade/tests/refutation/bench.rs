@@ -22,7 +22,6 @@ const STALL_MS: u64 = 10_000;
 pub(crate) enum WayBack {
     /// It is started on the state that the next version has written.
     Downgrade,
-    /// It is started with an empty state.
     EmptyState,
     /// It does not run again.
     None,

@@ -5,7 +5,6 @@ use csi_proto::Call as _;
 
 use super::super::common::{Named, list_refusal, still_listed};
 
-/// The limit on the bytes of a name.
 const NAME_BYTES_MAX: usize = 128;
 
 /// Texts that any text field may contain; each follows a unique name.
