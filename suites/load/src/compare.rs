@@ -493,7 +493,7 @@ fn by_chance(first: (usize, usize), second: (usize, usize)) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{RpcEntry, StageEntry, VERSION};
+    use crate::report::{RpcEntry, StageEntry};
 
     /// A load of 40 slices with 50 calls each, which take about as long, and a tenth of the slices three times as long.
     fn load(us: u64, rng: &mut fastrand::Rng) -> Report {
@@ -507,25 +507,11 @@ mod tests {
         let stage = StageEntry {
             name: "hold".to_owned(),
             seconds: 10.0,
-            cycles_due: None,
-            cycles_begun: 2_000,
-            cycles_ended: 2_000,
-            under_way: Vec::new(),
-            knee: None,
             slice_seconds: 0.25,
             rpcs: vec![RpcEntry::new("Probe", &series, 10.0)],
+            ..StageEntry::default()
         };
-        Report {
-            version: VERSION,
-            workload: "mine".to_owned(),
-            driver: "mock".to_owned(),
-            shard: None,
-            stages: vec![stage],
-            growth: Vec::new(),
-            cost: Vec::new(),
-            thresholds: Vec::new(),
-            exit_code: 0,
-        }
+        Report { workload: "mine".to_owned(), stages: vec![stage], ..Report::default() }
     }
 
     fn medians(before: &[Report], after: &[Report]) -> Change {

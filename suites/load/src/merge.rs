@@ -131,10 +131,9 @@ fn stage(parts: &[&StageEntry]) -> StageEntry {
         cycles_due: parts.iter().map(|stage| stage.cycles_due).sum(),
         cycles_begun: sum(|stage| stage.cycles_begun),
         cycles_ended: sum(|stage| stage.cycles_ended),
-        under_way: Vec::new(),
-        knee: None,
         slice_seconds,
         rpcs: rpcs.into_iter().map(whole).collect(),
+        ..StageEntry::default()
     }
 }
 
@@ -152,7 +151,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::report::{ShardEntry, VERSION};
+    use crate::report::ShardEntry;
 
     fn part(index: u32, slice_seconds: f64, times_us: &[u64]) -> (String, Report) {
         let mut series = Series::default();
@@ -166,10 +165,9 @@ mod tests {
             cycles_due: Some(2),
             cycles_begun: 2,
             cycles_ended: 1,
-            under_way: Vec::new(),
-            knee: None,
             slice_seconds,
             rpcs: vec![RpcEntry::new("CreateVolume", &series, 4.0)],
+            ..StageEntry::default()
         };
         let limit = ThresholdEntry {
             threshold: "CreateVolume rate > 1".to_owned(),
@@ -177,15 +175,10 @@ mod tests {
             is_met: false,
         };
         let report = Report {
-            version: VERSION,
-            workload: "mine".to_owned(),
-            driver: "mock".to_owned(),
             shard: Some(ShardEntry { index, of: 2 }),
             stages: vec![stage],
-            growth: Vec::new(),
-            cost: Vec::new(),
             thresholds: vec![limit],
-            exit_code: 0,
+            ..Report::default()
         };
         (format!("{index}.json"), report)
     }

@@ -82,7 +82,7 @@ pub struct ShardEntry {
 }
 
 /// A part of the load.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StageEntry {
     pub name: String,
     /// Its length in seconds.
@@ -107,7 +107,7 @@ pub struct StageEntry {
 }
 
 /// Calls of one RPC in one stage. Times are in milliseconds, of calls that were done, from the moment at which they were due.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RpcEntry {
     /// Its name.
     pub rpc: String,

@@ -152,24 +152,10 @@ mod tests {
     use crate::Results;
 
     fn rpc(name: &str, done: u64) -> RpcEntry {
+        let (rpc, per_second) = (name.to_owned(), done as f64 / 2.0);
         let errors = BTreeMap::from([("ABORTED".to_owned(), 3)]);
-        let (rpc, per_second, slices) = (name.to_owned(), done as f64 / 2.0, Vec::new());
-        let [mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, p99_9_ms, max_ms] =
-            [4.0, 3.0, 5.0, 6.0, 70.0, 80.0, 90.0];
-        RpcEntry {
-            rpc,
-            done,
-            per_second,
-            errors,
-            mean_ms,
-            p50_ms,
-            p90_ms,
-            p95_ms,
-            p99_ms,
-            p99_9_ms,
-            max_ms,
-            slices,
-        }
+        let (p50_ms, p99_ms, max_ms) = (3.0, 70.0, 90.0);
+        RpcEntry { rpc, done, per_second, errors, p50_ms, p99_ms, max_ms, ..RpcEntry::default() }
     }
 
     #[test]
