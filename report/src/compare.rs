@@ -408,7 +408,7 @@ mod tests {
     use csi_harness::results::outcome::{Crash, Leak};
 
     use super::*;
-    use crate::journal::SCHEMA;
+    use crate::entry::{Selection, TargetEntry};
 
     /// A report with these outcomes, in which CreateVolume took this time.
     fn report(name: &str, checks: &[(&str, &str)], median_us: u64) -> Run {
@@ -421,21 +421,19 @@ mod tests {
                 serde_json::json!({ "id": id, "outcome": outcome, "message": format!("{id} says <b>") })
             }
         };
-        let report = serde_json::json!({
-            "schema": SCHEMA,
-            "tool": { "name": "csi-sanity", "version": "0.1.0" },
-            "specification": "1.12",
-            "selection": { "suites": ["sanity"], "terms": [], "is_whole": true },
-            "target": { "name": name, "vendor_version": "1" },
-            "verdict": "conforms",
-            "interrupted": false,
-            "summary": { "passed": 0, "failed": 0, "warned": 0, "known_failures": 0, "unexpected_passes": 0 },
-            "checks": checks.iter().map(check).collect::<Vec<_>>(),
-            "leaks": [],
-            "crashes": [],
-            "rpcs": [{ "rpc": "CreateVolume", "done": 9, "median_us": median_us }],
-        });
-        serde_json::from_value(report).unwrap()
+        let checks = checks.iter().map(check).collect();
+        let rpc = RpcEntry { rpc: "CreateVolume".to_owned(), done: 9, median_us, ..RpcEntry::default() };
+        Run {
+            selection: Selection { suites: vec!["sanity".to_owned()], terms: Vec::new(), is_whole: true },
+            target: TargetEntry {
+                name: name.to_owned(),
+                vendor_version: "1".to_owned(),
+                ..TargetEntry::default()
+            },
+            checks: serde_json::from_value(checks).unwrap(),
+            rpcs: vec![rpc],
+            ..Run::default()
+        }
     }
 
     fn ids(entries: &[Entry]) -> Vec<&str> {

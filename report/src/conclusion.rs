@@ -1,7 +1,7 @@
 //! Words the conclusion of a run about a driver, for the terminal, every report, the badge and the gate.
 
 use csi_harness::config::profile::Profile;
-use csi_harness::results::outcome::{Summary, Verdict};
+use csi_harness::results::outcome::{Halt, Summary, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +102,7 @@ pub(crate) enum Severity {
 }
 
 /// The facts from which the conclusion is drawn.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a> {
     pub(crate) verdict: Verdict,
     /// True if the run ended early.
@@ -152,7 +152,25 @@ pub(crate) fn differ(entries: &[ProfileEntry]) -> bool {
         .any(|pair| (pair[0].conclusion, pair[0].faults) != (pair[1].conclusion, pair[1].faults))
 }
 
-impl Facts<'_> {
+impl<'a> Facts<'a> {
+    pub(crate) fn of(
+        summary: &Summary,
+        verdict: Verdict,
+        selection: &'a Selection,
+        shard: Option<&'a ShardEntry>,
+    ) -> Facts<'a> {
+        Facts {
+            verdict,
+            halted: summary.halt != Halt::None,
+            says_nothing: summary.says_nothing(),
+            known_failures: summary.counts.known_failures as u64,
+            did_less: !summary.cut_short.is_empty(),
+            selection,
+            shard,
+            profile: summary.profile,
+        }
+    }
+
     pub(crate) fn conclude(&self) -> Conclusion {
         let name = self.name();
         let mut words = self.words(name);
@@ -261,18 +279,21 @@ mod tests {
         Selection { suites: texts(suites), terms: texts(terms), is_whole }
     }
 
-    fn concluded(verdict: Verdict, known_failures: u64, selection: &Selection) -> (&'static str, String) {
-        let facts = Facts {
+    fn facts(verdict: Verdict, selection: &Selection) -> Facts<'_> {
+        Facts {
             verdict,
             halted: false,
             says_nothing: false,
-            known_failures,
+            known_failures: 0,
             did_less: false,
             selection,
             shard: None,
             profile: Profile::Csi,
-        };
-        let Conclusion { name, words, .. } = facts.conclude();
+        }
+    }
+
+    fn concluded(verdict: Verdict, known_failures: u64, selection: &Selection) -> (&'static str, String) {
+        let Conclusion { name, words, .. } = Facts { known_failures, ..facts(verdict, selection) }.conclude();
         assert_eq!(serde_json::to_value(name).unwrap(), name.name());
         (name.name(), words)
     }
@@ -307,16 +328,7 @@ mod tests {
     #[test]
     fn a_verdict_based_on_less_work_says_so() {
         let whole = selection(WHOLE, &[], true);
-        let facts = Facts {
-            verdict: Verdict::Conforms,
-            halted: false,
-            says_nothing: false,
-            known_failures: 0,
-            did_less: true,
-            selection: &whole,
-            shard: None,
-            profile: Profile::Strict,
-        };
+        let facts = Facts { did_less: true, profile: Profile::Strict, ..facts(Verdict::Conforms, &whole) };
         let Conclusion { name, words, did_less } = facts.conclude();
         assert_eq!((name.name(), did_less), ("conforms", true));
         assert_eq!(words, "conforms, based on less work than planned (profile strict)");
@@ -326,16 +338,7 @@ mod tests {
     fn a_shard_says_which_one_it_is_and_of_what() {
         let whole = selection(WHOLE, &[], true);
         let shard = ShardEntry { index: 2, of: 4, checks: 9, digest: String::new(), settings: Vec::new() };
-        let mut facts = Facts {
-            verdict: Verdict::Conforms,
-            halted: false,
-            says_nothing: false,
-            known_failures: 0,
-            did_less: false,
-            selection: &whole,
-            shard: Some(&shard),
-            profile: Profile::Csi,
-        };
+        let mut facts = Facts { shard: Some(&shard), ..facts(Verdict::Conforms, &whole) };
         assert_eq!(facts.conclude().words, "passes shard 2 of 4 of the checks of all suites");
         (facts.verdict, facts.says_nothing) = (Verdict::NotJudged, true);
         assert_eq!(
@@ -353,16 +356,7 @@ mod tests {
             ..Summary::default()
         };
         summary.under.extend([(Profile::Kubernetes, 1), (Profile::Strict, 3)]);
-        let facts = Facts {
-            verdict: summary.verdict(),
-            halted: false,
-            says_nothing: false,
-            known_failures: 0,
-            did_less: false,
-            selection: &selection,
-            shard: None,
-            profile: summary.profile,
-        };
+        let facts = Facts::of(&summary, summary.verdict(), &selection, None);
         assert_eq!(facts.conclude().words, "does not conform (profile kubernetes)");
         assert_eq!(
             by_profile(&facts.under_each(&summary), summary.profile),

@@ -187,7 +187,7 @@ pub struct CheckEntry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut_short: Vec<CutShort>,
     /// The parts of that time that went into anything but judging.
-    #[serde(default, skip_serializing_if = "SpentEntry::is_nothing")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub spent_ms: SpentEntry,
     /// The requirements it tests, the broken one first.
     #[serde(default)]
@@ -305,16 +305,16 @@ pub struct AlsoEntry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SpentEntry {
     /// Making small what had gone wrong.
-    #[serde(default, skip_serializing_if = "is_no_time")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub shrinking: u64,
     /// Looking once more, with all the time that a driver may need.
-    #[serde(default, skip_serializing_if = "is_no_time")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub confirming: u64,
     /// Undoing what it had made.
-    #[serde(default, skip_serializing_if = "is_no_time")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub undoing: u64,
     /// Pauses for a driver to get ready or to catch up, in any of its parts.
-    #[serde(default, skip_serializing_if = "is_no_time")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub waiting: u64,
 }
 
@@ -327,14 +327,6 @@ impl SpentEntry {
             waiting: ms(spent.waiting),
         }
     }
-
-    fn is_nothing(&self) -> bool {
-        *self == SpentEntry::default()
-    }
-}
-
-fn is_no_time(ms: &u64) -> bool {
-    *ms == 0
 }
 
 /// The check that reports a fault.
@@ -522,6 +514,8 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
     };
     let explains = !matches!(report.outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
     let calls = call_entries(report, explains);
+    let incidents = report.incidents.iter();
+    let incidents = incidents.map(|(after, what)| IncidentEntry { after_ms: ms(*after), what: what.clone() });
     let mut entry = CheckEntry {
         id: report.label(),
         word: report.outcome.kind(),
@@ -552,7 +546,7 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
         left_behind: report.leftovers.clone(),
         calls_left_out: report.calls.len() - calls.len() + report.calls_dropped,
         calls,
-        incidents: if explains { report.incidents.iter().map(incident_entry).collect() } else { Vec::new() },
+        incidents: if explains { incidents.collect() } else { Vec::new() },
         by_hand: if explains { failure_report::by_hand(report) } else { Vec::new() },
         repeat: report.repeat.clone(),
         title: report.planned.check.title.to_string(),
@@ -580,10 +574,6 @@ fn also_entry(report: &CheckReport, outcome: &Outcome) -> Option<AlsoEntry> {
         actual: violation.actual.clone(),
         explanation: violation.transcript.to_vec(),
     })
-}
-
-fn incident_entry((after, what): &(Duration, String)) -> IncidentEntry {
-    IncidentEntry { after_ms: ms(*after), what: what.clone() }
 }
 
 /// The first and the last calls of a check. If `explains` is set, they also state which calls explain the result.

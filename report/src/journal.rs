@@ -176,16 +176,7 @@ impl Run {
     }
 
     fn facts(&self, summary: &Summary) -> Facts<'_> {
-        Facts {
-            verdict: self.verdict,
-            halted: self.interrupted,
-            says_nothing: summary.says_nothing(),
-            known_failures: self.summary.known_failures as u64,
-            did_less: !summary.cut_short.is_empty(),
-            selection: &self.selection,
-            shard: self.shard.as_ref(),
-            profile: self.profile,
-        }
+        Facts::of(summary, self.verdict, &self.selection, self.shard.as_ref())
     }
 }
 

@@ -300,16 +300,7 @@ impl<W: Write> Terminal<W> {
         took.truncate(self.durations);
         let driver = std::mem::take(&mut self.driver);
         let (selection, shard) = &self.asked;
-        let facts = Facts {
-            verdict: summary.verdict(),
-            halted: summary.halt != Halt::None,
-            says_nothing: summary.says_nothing(),
-            known_failures: summary.counts.known_failures as u64,
-            did_less: !summary.cut_short.is_empty(),
-            selection,
-            shard: shard.as_ref(),
-            profile: summary.profile,
-        };
+        let facts = Facts::of(summary, summary.verdict(), selection, shard.as_ref());
         let judged = summary.judged.as_ref().map(|judged| (judged.name(), judged.sign.clone()));
         let judged = judged.or_else(|| self.judged.take());
         let conclusion = facts.conclude();
@@ -395,13 +386,14 @@ fn write_trace(out: &mut impl Write, report: &CheckReport) -> io::Result<()> {
     }
 }
 
+fn write_driver(out: &mut impl Write, name: &str, version: &str) -> io::Result<()> {
+    let name = if name.is_empty() { "a driver without a name" } else { name };
+    let space = if version.is_empty() { "" } else { " " };
+    write!(out, "{BOLD}{}{BOLD:#}{space}{}", plain(name), plain(version))
+}
+
 fn write_target(out: &mut impl Write, target: &Target) -> io::Result<()> {
-    let info = target.info();
-    let name = if info.name.is_empty() { "a driver without a name" } else { &info.name };
-    write!(out, "{BOLD}{}{BOLD:#}", plain(name))?;
-    if !info.vendor_version.is_empty() {
-        write!(out, " {}", plain(&info.vendor_version))?;
-    }
+    write_driver(out, &target.info().name, &target.info().vendor_version)?;
     write!(out, " at {}", plain(&target.place()))?;
     let place_of = |endpoint| plain(&target.config().place_of(endpoint)).to_string();
     for (number, node) in target.nodes().iter().enumerate().skip(1) {
@@ -415,10 +407,7 @@ fn write_target(out: &mut impl Write, target: &Target) -> io::Result<()> {
 
 /// Writes what was tested, and in how many parts.
 fn write_stored_target(out: &mut impl Write, run: &Run) -> io::Result<()> {
-    let target = &run.target;
-    let name = if target.name.is_empty() { "a driver without a name" } else { &target.name };
-    let version = if target.vendor_version.is_empty() { "" } else { " " };
-    write!(out, "{BOLD}{}{BOLD:#}{version}{}", plain(name), plain(&target.vendor_version))?;
+    write_driver(out, &run.target.name, &run.target.vendor_version)?;
     match run.shards.len() {
         0 => writeln!(out)?,
         shards => writeln!(out, " in {}", count(shards, "shard"))?,
