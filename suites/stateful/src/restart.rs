@@ -93,16 +93,11 @@ check! {
             rounds += 1;
             let is_first = reported.is_all_right();
             let round = Round { cx: &scope, probed: &probed, load: &load, seed: rng.u64(..), end };
-            match round.run(when, &mut reported).await {
-                Ok(away) => longest = longest.max(away),
-                Err(stop) => {
-                    cx.note(format!("of the rounds in which the driver was ended, number {rounds} showed the first fault"));
-                    return Err(stop);
-                }
-            }
-            if is_first && !reported.is_all_right() {
+            let ended = round.run(when, &mut reported).await;
+            if ended.is_err() || is_first && !reported.is_all_right() {
                 cx.note(format!("of the rounds in which the driver was ended, number {rounds} showed the first fault"));
             }
+            longest = longest.max(ended?);
             // Later rounds may show the reason.
             stays = stays.or(scope.undo_best_effort().await);
         }
