@@ -30,6 +30,9 @@ const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
+/// The content type of calls.
+const GRPC: &str = "application/grpc";
+
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
@@ -68,48 +71,36 @@ pub(super) const ABUSES: &[Abuse] = &[
         name: "garbled-frames",
         title: "frames of random types, flags and streams",
         bytes: |rng| {
-            opened(
-                &(0..2_000)
-                    .flat_map(|_| {
-                        let payload: Vec<u8> = (0..rng.usize(..40)).map(|_| rng.u8(..)).collect();
-                        frame(rng.u8(..), rng.u8(..), rng.u32(..1 << 31), &payload)
-                    })
-                    .collect::<Vec<u8>>(),
-            )
+            opened((0..2_000).map(|_| {
+                let payload: Vec<u8> = (0..rng.usize(..40)).map(|_| rng.u8(..)).collect();
+                frame(rng.u8(..), rng.u8(..), rng.u32(..1 << 31), &payload)
+            }))
         },
     },
     Abuse {
         name: "long-frame",
         title: "a frame with a stated length of 16 MiB",
-        bytes: |_| opened(&[0xff, 0xff, 0xff, HEADERS, END_HEADERS, 0, 0, 0, 1]),
+        bytes: |_| opened([vec![0xff, 0xff, 0xff, HEADERS, END_HEADERS, 0, 0, 0, 1]]),
     },
     Abuse {
         name: "rapid-reset",
         title: "streams that are opened and reset at once",
-        bytes: |_| {
-            opened(
-                &(0..1_000)
-                    .flat_map(|n| {
-                        [call(n, "application/grpc"), frame(RST_STREAM, 0, stream(n), &[0, 0, 0, 8])].concat()
-                    })
-                    .collect::<Vec<u8>>(),
-            )
-        },
+        bytes: |_| opened((0..1_000).flat_map(|n| [call(n), frame(RST_STREAM, 0, stream(n), &[0, 0, 0, 8])])),
     },
     Abuse {
         name: "open-streams",
         title: "streams that are opened and never ended",
-        bytes: |_| opened(&(0..1_000).flat_map(|n| call(n, "application/grpc")).collect::<Vec<u8>>()),
+        bytes: |_| opened((0..1_000).map(call)),
     },
     Abuse {
         name: "pings",
         title: "pings whose replies are not read",
-        bytes: |_| opened(&frame(PING, 0, 0, &[0; 8]).repeat(20_000)),
+        bytes: |_| opened([frame(PING, 0, 0, &[0; 8]).repeat(20_000)]),
     },
     Abuse {
         name: "settings",
         title: "settings without end",
-        bytes: |_| opened(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0xff, 0xff]).repeat(20_000)),
+        bytes: |_| opened([frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0xff, 0xff]).repeat(20_000)]),
     },
     Abuse {
         name: "endless-headers",
@@ -117,14 +108,14 @@ pub(super) const ABUSES: &[Abuse] = &[
         bytes: |_| {
             let mut bytes = frame(HEADERS, 0, 1, &header("a", "b"));
             bytes.extend(frame(CONTINUATION, 0, 1, &header("x", &"y".repeat(100)).repeat(100)).repeat(100));
-            opened(&bytes)
+            opened([bytes])
         },
     },
     Abuse {
         name: "large-metadata",
         title: "metadata of 64 KiB",
         bytes: |_| {
-            let mut headers = request("/csi.v1.Identity/Probe", "application/grpc");
+            let mut headers = request("/csi.v1.Identity/Probe", GRPC);
             headers.extend(header("x-large", &"y".repeat(100)).repeat(600));
             // A frame contains at most 16 KiB.
             let (first, rest) = headers.split_at(headers.len().min(16_000));
@@ -133,68 +124,61 @@ pub(super) const ABUSES: &[Abuse] = &[
                 let last = (at + 1) * 16_000 >= rest.len();
                 bytes.extend(frame(CONTINUATION, if last { END_HEADERS } else { 0 }, 1, part));
             }
-            opened(&bytes)
+            opened([bytes])
         },
     },
     Abuse {
         name: "content-type",
         title: "a call whose content type is not gRPC",
-        bytes: |_| opened(&[call(0, "application/json"), frame(DATA, END_STREAM, 1, b"{}")].concat()),
+        bytes: |_| opened([call_as("application/json", 0), frame(DATA, END_STREAM, 1, b"{}")]),
     },
     Abuse {
         name: "compressed",
         title: "a message that is marked as compressed but is not",
-        bytes: |_| {
-            opened(
-                &[call(0, "application/grpc"), frame(DATA, END_STREAM, 1, &[1, 0, 0, 0, 2, 8, 1])].concat(),
-            )
-        },
+        bytes: |_| opened([call(0), frame(DATA, END_STREAM, 1, &[1, 0, 0, 0, 2, 8, 1])]),
     },
     Abuse {
         name: "truncated-message",
         title: "a message that is shorter than its stated length",
-        bytes: |_| {
-            opened(&[call(0, "application/grpc"), frame(DATA, END_STREAM, 1, &[0, 0, 0, 0, 9, 8])].concat())
-        },
+        bytes: |_| opened([call(0), frame(DATA, END_STREAM, 1, &[0, 0, 0, 0, 9, 8])]),
     },
     Abuse {
         name: "huge-message",
         title: "a message with a stated length of 4 GiB",
-        bytes: |_| {
-            opened(
-                &[call(0, "application/grpc"), frame(DATA, 0, 1, &[0, 0xff, 0xff, 0xff, 0xff, 8])].concat(),
-            )
-        },
+        bytes: |_| opened([call(0), frame(DATA, 0, 1, &[0, 0xff, 0xff, 0xff, 0xff, 8])]),
     },
     Abuse {
         name: "empty-data",
         title: "empty data frames",
-        bytes: |_| opened(&[call(0, "application/grpc"), frame(DATA, 0, 1, &[]).repeat(20_000)].concat()),
+        bytes: |_| opened([call(0), frame(DATA, 0, 1, &[]).repeat(20_000)]),
     },
     Abuse {
         name: "windows",
         title: "flow control windows that overflow",
-        bytes: |_| opened(&frame(WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0xff, 0xff]).repeat(4)),
+        bytes: |_| opened([frame(WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0xff, 0xff]).repeat(4)]),
     },
     Abuse {
         name: "closed-window",
         title: "calls whose replies exceed the window of the caller",
         bytes: |_| {
-            let calls = (0..100).flat_map(|n| {
-                [call(n, "application/grpc"), frame(DATA, END_STREAM, stream(n), &[0; 5])].concat()
-            });
+            let calls =
+                (0..100).flat_map(|n| [call(n), frame(DATA, END_STREAM, stream(n), &[0; 5])].concat());
             [PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]), &calls.collect::<Vec<u8>>()].concat()
         },
     },
 ];
 
-/// Prefixes the bytes with the preface and empty settings.
-fn opened(bytes: &[u8]) -> Vec<u8> {
-    [PREFACE, &frame(SETTINGS, 0, 0, &[]), bytes].concat()
+/// Prefixes the frames with the preface and empty settings.
+fn opened(frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+    [PREFACE.to_vec(), frame(SETTINGS, 0, 0, &[])].into_iter().chain(frames).flatten().collect()
 }
 
 /// Returns the headers of the call with this number, which starts at 0.
-fn call(number: u32, content_type: &str) -> Vec<u8> {
+fn call(number: u32) -> Vec<u8> {
+    call_as(GRPC, number)
+}
+
+fn call_as(content_type: &str, number: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream(number), &request("/csi.v1.Identity/Probe", content_type))
 }
 
