@@ -11,20 +11,21 @@ use serde_json::Value;
 
 use crate::injection_points::{InjectionPoint, TextRole};
 use crate::rules::HOSTILE_CODE_001;
-use crate::scene::Request;
+use crate::scene::{Request, Scene};
 use crate::send::send;
 use crate::sweep::{Mutation, volley};
 
 /// The change of a request that lacks a field that callers may leave out.
 pub(crate) const LEGALLY_LEFT_OUT: &str = "left out, which is legal";
 
-/// Sends each request with each of its changes, as [`volley`] does. Any answer is accepted, except codes that do not
+/// Sends each request of a scene with each of its changes, as [`volley`] does. Any answer is accepted, except codes that do not
 /// name the problem. Fails as [`volley`] does, and with a violation if there was such a code.
 pub(crate) async fn survives(
     cx: &Cx,
-    requests: &[Request],
     changes: impl Fn(&Request) -> Vec<(String, DynamicMessage)>,
 ) -> CheckResult {
+    let scene = Scene::set(cx).await?;
+    let requests = &scene.requests(cx).await?;
     let anyway = cx.learn(async { Ok(Anyway::find_out(cx, requests).await) }).await?;
     let mut codes = Codes { found: Vec::new(), anyway };
     let look = |shot: &Mutation, answer: &Answer<Value>| {

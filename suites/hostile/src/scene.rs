@@ -75,7 +75,7 @@ impl Scene {
                 false => None,
             };
             let published = match is_node {
-                true => if_any(cx, publish(cx, volume.clone()).await)?,
+                true => if_any(cx, published(cx, volume.clone()).await)?,
                 false => None,
             };
             Ok(Scene { volume, node_id, published, snapshot })
@@ -247,7 +247,7 @@ impl Requests<'_> {
     }
 }
 
-async fn publish(cx: &Cx, volume: NodeVolume) -> CheckResult<Published> {
+pub(crate) async fn published(cx: &Cx, volume: NodeVolume) -> CheckResult<Published> {
     cx.published(cx.staged(cx.attached(volume).await?).await?).await
 }
 

@@ -217,6 +217,11 @@ impl LeftBehind {
     }
 }
 
+/// Undoes what was made in a scope, as far as that is possible, and notes what stays.
+pub(crate) async fn undo_noting(cx: &Cx, scope: &Cx) {
+    scope.undo_best_effort().await.into_iter().for_each(|why| cx.note(why));
+}
+
 /// Fails if the driver does not answer, because it may have crashed.
 fn is_answered(shot: &Mutation, answer: &Answer<Value>) -> CheckResult {
     match answer {

@@ -8,6 +8,7 @@ use csi_harness::prelude::*;
 
 use crate::canary::Canary;
 use crate::rules::HOSTILE_COPY_001;
+use crate::scene::published;
 
 /// The name of the link in the volume.
 const LINK: &str = "csi-sanity-link";
@@ -26,7 +27,7 @@ check! {
     async |cx| {
         let canary = Canary::set(cx).await?;
         let volume = cx.node_volume().await?;
-        let first = cx.published(cx.staged(cx.attached(volume).await?).await?).await?;
+        let first = published(cx, volume).await?;
         let link = Path::new(&first.target_path).join(LINK);
         if symlink(canary.file(), &link).is_err() {
             return Err(Stop::skip("the tests cannot write into the volume"));
@@ -49,7 +50,7 @@ async fn copied(cx: &Cx, canary: &Canary, first: &Published) -> CheckResult {
     };
     let request = cx.create_node_volume_request().await?.copy_of(source, 0);
     let copy = cx.create_volume(request).await.or_skip("a volume in use may have no copies")?;
-    let second = cx.published(cx.staged(cx.attached(copy.into()).await?).await?).await?;
+    let second = published(cx, copy.into()).await?;
     let link = Path::new(&second.target_path).join(LINK);
     let followed = fs::symlink_metadata(&link).is_ok_and(|found| found.is_file())
         && fs::read(&link).ok() == fs::read(canary.file()).ok();

@@ -7,7 +7,8 @@ use csi_harness::prelude::*;
 use csi_harness::spec::verdict::Damage;
 
 use crate::rules::{HOSTILE_ID_001, HOSTILE_ID_002, HOSTILE_ID_004, HOSTILE_PATH_001};
-use crate::sweep::Budget;
+use crate::scene::published;
+use crate::sweep::{Budget, undo_noting};
 
 /// The name of a file in a volume.
 const MARK: &str = "csi-sanity-mark";
@@ -42,12 +43,12 @@ check! {
         refuted_by: ["delete-volume-matches-beginnings", "delete-volume-trims-ids"],
         runs: CrashProne,
     }
-    async |cx| { volume_outlives(cx, |id| resembling(id).into()).await }
+    async |cx| { volume_outlives(cx, Deletes::Volume, |id| resembling(id).into()).await }
 }
 
 /// The calls that delete by an id.
 #[derive(Clone, Copy, Debug)]
-enum Deletes {
+pub(super) enum Deletes {
     Volume,
     Snapshot,
 }
@@ -69,12 +70,8 @@ impl Deletes {
     }
 }
 
-/// Checks that a volume still exists after DeleteVolume with each of the ids that are derived from its own.
-pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<String>) -> CheckResult {
-    volume_outlives_call(cx, Deletes::Volume, others).await
-}
-
-async fn volume_outlives_call(
+/// Checks that a volume still exists after the call with each of the ids that are derived from its own.
+pub(super) async fn volume_outlives(
     cx: &Cx,
     deletes: Deletes,
     others: impl FnOnce(&str) -> Vec<String>,
@@ -129,15 +126,11 @@ check! {
         refuted_by: ["delete-snapshot-matches-beginnings"],
         runs: CrashProne,
     }
-    async |cx| { snapshot_outlives(cx, |id| resembling(id).into()).await }
+    async |cx| { snapshot_outlives(cx, Deletes::Snapshot, |id| resembling(id).into()).await }
 }
 
-/// Checks that a snapshot still exists after DeleteSnapshot with each of the ids that are derived from its own.
-pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<String>) -> CheckResult {
-    snapshot_outlives_call(cx, Deletes::Snapshot, others).await
-}
-
-async fn snapshot_outlives_call(
+/// Checks that a snapshot still exists after the call with each of the ids that are derived from its own.
+pub(super) async fn snapshot_outlives(
     cx: &Cx,
     deletes: Deletes,
     others: impl FnOnce(&str) -> Vec<String>,
@@ -204,8 +197,8 @@ check! {
         if cx.new_volume().await?.volume_id.len() < OWN_ID_BYTES_MIN {
             return Err(Stop::skip("the ids are so short that a snapshot of someone else may have the id of a volume"));
         }
-        volume_outlives_call(cx, Deletes::Snapshot, |id| vec![id.to_owned()]).await?;
-        snapshot_outlives_call(cx, Deletes::Volume, |id| vec![id.to_owned()]).await
+        volume_outlives(cx, Deletes::Snapshot, |id| vec![id.to_owned()]).await?;
+        snapshot_outlives(cx, Deletes::Volume, |id| vec![id.to_owned()]).await
     }
 }
 
@@ -235,9 +228,7 @@ check! {
             expected: "another volume, or a rejection",
             actual: format!("volume_id {:?}, which is that of the volume named {:?}", second.volume_id, request.name),
         );
-        if let Some(why) = scope.undo_best_effort().await {
-            cx.note(why);
-        }
+        undo_noting(cx, &scope).await;
         ensure!(
             is_known(cx, &first.volume_id).await?,
             "deleting a volume that is named like the id of another one deletes the other one";
@@ -267,9 +258,7 @@ async fn is_not_the_snapshot_of_that_name(cx: &Cx, source: &v1::Volume) -> Check
         expected: "a volume of its own, or a rejection",
         actual: format!("volume_id {:?}, which is the snapshot_id", volume.volume_id),
     );
-    if let Some(why) = scope.undo_best_effort().await {
-        cx.note(why);
-    }
+    undo_noting(cx, &scope).await;
     Ok(())
 }
 
@@ -287,7 +276,7 @@ check! {
     async |cx| {
         let request = cx.create_node_volume_request().await?;
         let volume = cx.create_volume(request.clone()).setup("a volume").await?;
-        let first = use_it(cx, volume.clone()).await?;
+        let first = published(cx, volume.clone().into()).await?;
         let mark = Path::new(&first.target_path).join(MARK);
         if fs::write(&mark, &request.name).is_err() {
             return Err(Stop::skip("the tests cannot write into the volume"));
@@ -318,21 +307,17 @@ async fn are_apart(
             actual: format!("volume_id {:?} in both replies", second.volume_id),
         );
         let users = scope.scope();
-        let is_shown = match use_it(&users, second.clone()).await {
+        let is_shown = match published(&users, second.clone().into()).await {
             Ok(published) => Path::new(&published.target_path).join(MARK).exists(),
             Err(Stop::Broken(_)) => false,
             Err(other) => return Err(other),
         };
-        if let Some(why) = users.undo_best_effort().await {
-            cx.note(why);
-        }
+        undo_noting(cx, &users).await;
         is_kept(mark, "unpublishing", &other, name)?;
         // The call that deletes the data belongs to the check, so that the evidence shows it.
         let _ = scope.delete_volume(&second.volume_id).await.any_answer()?;
         is_kept(mark, "deleting", &other, name)?;
-        if let Some(why) = scope.undo_best_effort().await {
-            cx.note(why);
-        }
+        undo_noting(cx, &scope).await;
         ensure!(
             !is_shown,
             "the volume with the name {other:?} shows the data of the volume with the name {name:?}";
@@ -355,10 +340,6 @@ fn is_kept(mark: &Path, doing: &str, other: &str, name: &str) -> CheckResult {
     .actual(format!("{} no longer exists", mark.display()))
     .damage(Damage::DataLoss)
     .into())
-}
-
-async fn use_it(cx: &Cx, volume: v1::Volume) -> CheckResult<Published> {
-    cx.published(cx.staged(cx.attached(volume.into()).await?).await?).await
 }
 
 pub(crate) static CHECKS: &[&Check] = &[&VOLUMES, &SNAPSHOTS, &OTHER_KINDS, &NAMES, &PATHS];

@@ -3,7 +3,7 @@
 
 use csi_harness::prelude::*;
 
-use super::foreign::{snapshot_outlives, volume_outlives};
+use super::foreign::{Deletes, snapshot_outlives, volume_outlives};
 use crate::rules::{HOSTILE_ID_003, HOSTILE_PATH_001};
 
 check! {
@@ -17,7 +17,7 @@ check! {
         refuted_by: ["delete-volume-completes-ids", "delete-volume-ignores-last-letters"],
         runs: CrashProne,
     }
-    async |cx| { volume_outlives(cx, near).await }
+    async |cx| { volume_outlives(cx, Deletes::Volume, near).await }
 }
 
 check! {
@@ -31,7 +31,7 @@ check! {
         refuted_by: ["delete-snapshot-completes-ids"],
         runs: CrashProne,
     }
-    async |cx| { snapshot_outlives(cx, near).await }
+    async |cx| { snapshot_outlives(cx, Deletes::Snapshot, near).await }
 }
 
 check! {
@@ -45,7 +45,7 @@ check! {
         refuted_by: ["delete-volume-takes-dots-for-all"],
         runs: CrashProne,
     }
-    async |cx| { volume_outlives(cx, |_| roots()).await }
+    async |cx| { volume_outlives(cx, Deletes::Volume, |_| roots()).await }
 }
 
 check! {
@@ -59,7 +59,7 @@ check! {
         refuted_by: ["delete-snapshot-takes-dots-for-all"],
         runs: CrashProne,
     }
-    async |cx| { snapshot_outlives(cx, |_| roots()).await }
+    async |cx| { snapshot_outlives(cx, Deletes::Snapshot, |_| roots()).await }
 }
 
 /// Returns the id with one letter changed, and parts of it. Letters keep their case, which some back ends ignore.

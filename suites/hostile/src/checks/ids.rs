@@ -5,7 +5,6 @@ use csi_harness::prelude::*;
 use crate::codes::survives;
 use crate::injection_points::TextRole;
 use crate::rules::HOSTILE_CODE_001;
-use crate::scene::{Request, Scene};
 use crate::sweep::with_texts;
 
 check! {
@@ -25,9 +24,7 @@ check! {
     }
     async |cx| {
         let texts = forms(cx);
-        let scene = Scene::set(cx).await?;
-        let changes = |request: &Request| with_texts(request, &[TextRole::Id], &[], &texts);
-        survives(cx, &scene.requests(cx).await?, changes).await
+        survives(cx, |request| with_texts(request, &[TextRole::Id], &[], &texts)).await
     }
 }
 

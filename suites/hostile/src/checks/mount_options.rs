@@ -8,7 +8,7 @@ use csi_harness::prelude::*;
 use csi_harness::resources::mounts;
 
 use crate::rules::HOSTILE_MOUNT_001;
-use crate::sweep::Budget;
+use crate::sweep::{Budget, undo_noting};
 
 /// Harmless options that can be observed, and options that disable the protection of the host.
 const SUFFIXES: [&str; 4] =
@@ -123,7 +123,7 @@ async fn options_with(
         let mut request = scope.stage_request(&attached, &staging_path);
         request.volume_capability = Some(capability.clone());
         if scope.node_stage(request).once().await.any_answer()?.is_err() {
-            note(cx, scope.undo_best_effort().await);
+            undo_noting(cx, &scope).await;
             return Ok(None);
         }
     }
@@ -133,12 +133,8 @@ async fn options_with(
     let published = scope.node_publish_hostile(request).once().await.any_answer()?;
     let uppermost = || mounts::at(Path::new(&target_path)).pop();
     let found = published.is_ok().then(|| uppermost().map(|mount| mount.options));
-    note(cx, scope.undo_best_effort().await);
+    undo_noting(cx, &scope).await;
     Ok(found)
-}
-
-fn note(cx: &Cx, left: Option<String>) {
-    left.into_iter().for_each(|why| cx.note(why));
 }
 
 fn joined(options: &BTreeSet<String>) -> String {

@@ -7,6 +7,7 @@ use csi_harness::prelude::*;
 use crate::canary::Canary;
 use crate::rules::{HOSTILE_PATH_002, HOSTILE_PATH_003, HOSTILE_PATH_004};
 use crate::scene::Scene;
+use crate::sweep::undo_noting;
 
 check! {
     /// After a reboot, or after a failed mount, a directory is no longer a mount point. A driver that removes it with
@@ -74,9 +75,7 @@ check! {
         let scope = cx.scope();
         let _ = scope.node_publish_hostile(scope.publish_request(&staged, &text(&link))).once().await.any_answer()?;
         let changed = canary.changed();
-        if let Some(why) = scope.undo_best_effort().await {
-            cx.note(why);
-        }
+        undo_noting(cx, &scope).await;
         let changed = changed.or_else(|| canary.changed());
         if changed.is_some() {
             // Removes any mount on the directory; nothing else mounts there.
