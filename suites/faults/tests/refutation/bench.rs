@@ -39,6 +39,19 @@ pub(crate) enum Played {
 }
 
 impl Played {
+    /// Returns a driver without mistakes.
+    pub(crate) fn right(name: &'static str) -> Played {
+        if name == "plain" { Played::Plain(None) } else { Played::Reference(name) }
+    }
+
+    /// Returns the plain driver with a mistake.
+    pub(crate) fn wrong(id: &str) -> Result<Played, Failed> {
+        let mistake = Mistake::ALL.iter().find(|mistake| mistake.id() == id).copied();
+        mistake
+            .map(|mistake| Played::Plain(Some(mistake)))
+            .ok_or_else(|| format!("there is no mistake {id}").into())
+    }
+
     fn name(self) -> &'static str {
         match self {
             Played::Plain(mistake) => mistake.map_or("plain", Mistake::id),
@@ -67,9 +80,12 @@ pub(crate) struct Tries {
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
-pub(crate) fn mistake(id: &str) -> Result<Mistake, Failed> {
-    let mistake = Mistake::ALL.iter().find(|mistake| mistake.id() == id).copied();
-    mistake.ok_or_else(|| format!("there is no mistake {id}").into())
+impl Tries {
+    /// The run tries the faults with one seed and with volumes that are mounted.
+    pub(crate) fn new<'a>(only: impl IntoIterator<Item = &'a str>, budget_ms: u64, settle_ms: u64) -> Tries {
+        let only = only.into_iter().map(str::to_owned).collect();
+        Tries { only, budget_ms, settle_ms, seed: 1, access: vec![AccessType::Mount], ..Tries::default() }
+    }
 }
 
 /// Prints why a test does not run.

@@ -1,6 +1,5 @@
 //! The check blames the driver only for its mistake, even in the faults that it tries after the fault that showed the mistake.
 
-use csi_harness::config::AccessType;
 use csi_harness::results::outcome::{Finding, Outcome};
 use csi_test_support::run::{Run, outcomes};
 use libtest_mimic::Failed;
@@ -30,11 +29,8 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
 
 /// The check mounts the other volume again even after a start that the driver refused. Its mounts must not count as left by the next fault.
 fn one_that_refuses_to_start_leaves_nothing() -> Result<(), Failed> {
-    let mistake = bench::mistake("plain/syncs-nothing")?;
-    let only = [&[REFUSED], &HARMLESS[..]].concat().into_iter().map(str::to_owned).collect();
-    let (access, budget_ms, settle_ms) = (vec![AccessType::Mount], BUDGET_MS, SETTLES_MS);
-    let tries = Tries { only, budget_ms, settle_ms, seed: 1, access, ..Tries::default() };
-    let Some(run) = bench::play(Played::Plain(Some(mistake)), &tries)? else { return Ok(()) };
+    let tries = Tries::new([REFUSED].into_iter().chain(HARMLESS), BUDGET_MS, SETTLES_MS);
+    let Some(run) = bench::play(Played::wrong("plain/syncs-nothing")?, &tries)? else { return Ok(()) };
     if let [Outcome::Skipped(why)] = run.outcomes_of(CHECK)[..] {
         bench::skip(why);
         return Ok(());

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use csi_harness::config::AccessType;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::spec::verdict::Plays;
 use csi_test_support::run::{Run, outcomes};
@@ -33,41 +32,30 @@ const FOUND_BY_EVERY_SEED: &[(&str, &str, &str)] = &[
 ];
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let trial = |name: String, run: Box<dyn FnOnce() -> Result<(), Failed> + Send>| {
-        Trial::test(format!("default-run/{name}"), run)
-    };
     let found = FOUND_BY_EVERY_SEED.iter().map(|(mistake, check, rule)| {
-        trial(format!("every-seed-finds/{mistake}"), Box::new(|| every_seed_finds(mistake, check, rule)))
+        let name = format!("default-run/every-seed-finds/{mistake}");
+        Trial::test(name, || every_seed_finds(mistake, check, rule))
     });
+    let trial = |name: &str, run: fn() -> Result<(), Failed>| Trial::test(format!("default-run/{name}"), run);
     found
         .chain([
-            trial(
-                "what-does-not-come-again-is-flaky".to_owned(),
-                Box::new(what_does_not_come_again_is_flaky),
-            ),
-            trial("what-comes-again-is-confirmed".to_owned(), Box::new(what_comes_again_is_confirmed)),
-            trial("copies-that-never-can-be-staged".to_owned(), Box::new(copies_that_never_can_be_staged)),
-            trial("an-error-that-ends-all-starts".to_owned(), Box::new(an_error_that_ends_all_starts)),
-            trial("only-the-needed-faults-are-named".to_owned(), Box::new(only_the_needed_faults_are_named)),
-            trial("the-way-to-a-failure-is-short".to_owned(), Box::new(the_way_to_a_failure_is_short)),
-            trial("a-wrong-request-is-made-once".to_owned(), Box::new(a_wrong_request_is_made_once)),
+            trial("what-does-not-come-again-is-flaky", what_does_not_come_again_is_flaky),
+            trial("what-comes-again-is-confirmed", what_comes_again_is_confirmed),
+            trial("copies-that-never-can-be-staged", copies_that_never_can_be_staged),
+            trial("an-error-that-ends-all-starts", an_error_that_ends_all_starts),
+            trial("only-the-needed-faults-are-named", only_the_needed_faults_are_named),
+            trial("the-way-to-a-failure-is-short", the_way_to_a_failure_is_short),
+            trial("a-wrong-request-is-made-once", a_wrong_request_is_made_once),
         ])
         .collect()
 }
 
 fn tries(only: &[&str]) -> Tries {
-    Tries {
-        only: only.iter().map(|fault| (*fault).to_owned()).collect(),
-        budget_ms: PLAIN_ONLY_MS,
-        settle_ms: SETTLES_MS,
-        seed: 1,
-        access: vec![AccessType::Mount],
-        ..Tries::default()
-    }
+    Tries::new(only.iter().copied(), PLAIN_ONLY_MS, SETTLES_MS)
 }
 
 fn every_seed_finds(id: &str, check: &'static str, rule: &str) -> Result<(), Failed> {
-    let played = Played::Plain(Some(bench::mistake(id)?));
+    let played = Played::wrong(id)?;
     let mut before: Option<Vec<String>> = None;
     for seed in [1, 2] {
         let tries = Tries { seed, check: Some(check), ..tries(&[]) };
@@ -94,38 +82,33 @@ fn confirmed(run: &Run) -> Vec<String> {
     rules
 }
 
-fn plays(run: &Run) -> Vec<Option<Plays>> {
-    run.reports.iter().flat_map(outcomes).filter_map(Outcome::finding).map(|one| one.plays).collect()
-}
-
 const MOUNT_FAILS: &str = "commands/node-publish/mount:1/code-32";
+/// With this mistake, the plain driver answers UNKNOWN to each call that meets the fault.
+const SAYS_UNKNOWN: &str = "plain/says-unknown";
 
 fn what_does_not_come_again_is_flaky() -> Result<(), Failed> {
     let tries = Tries { files: vec![UNKNOWN_ONCE], ..tries(&[MOUNT_FAILS]) };
-    let Some(run) = bench::play(Played::Plain(None), &tries)? else { return Ok(()) };
-    match plays(&run)[..] {
-        [Some(Plays { failed: 1, of: 4 })] => Ok(()),
-        _ => {
-            Err(Failed::from(format!("{:?}\n{}", plays(&run), run.stories_of("faults/commands").join("\n"))))
-        }
-    }
+    is_played(Played::Plain(None), &tries, Plays { failed: 1, of: 4 })
 }
 
 fn what_comes_again_is_confirmed() -> Result<(), Failed> {
-    let played = Played::Plain(Some(bench::mistake("plain/says-unknown")?));
-    let Some(run) = bench::play(played, &tries(&[MOUNT_FAILS]))? else { return Ok(()) };
-    match plays(&run)[..] {
-        [Some(Plays { failed: 2, of: 2 })] => Ok(()),
-        _ => {
-            Err(Failed::from(format!("{:?}\n{}", plays(&run), run.stories_of("faults/commands").join("\n"))))
-        }
+    is_played(Played::wrong(SAYS_UNKNOWN)?, &tries(&[MOUNT_FAILS]), Plays { failed: 2, of: 2 })
+}
+
+/// Asserts that the run has one finding, which was played so often.
+fn is_played(played: Played, tries: &Tries, wanted: Plays) -> Result<(), Failed> {
+    let Some(run) = bench::play(played, tries)? else { return Ok(()) };
+    let findings = run.reports.iter().flat_map(outcomes).filter_map(Outcome::finding);
+    let plays: Vec<Option<Plays>> = findings.map(|one| one.plays).collect();
+    match plays == [Some(wanted)] {
+        true => Ok(()),
+        false => Err(Failed::from(format!("{plays:?}\n{}", run.stories_of("faults/commands").join("\n")))),
     }
 }
 
 /// The report has the fault right before the call that meets it, after only the calls of that volume.
 fn the_way_to_a_failure_is_short() -> Result<(), Failed> {
-    let played = Played::Plain(Some(bench::mistake("plain/says-unknown")?));
-    let Some(run) = bench::play(played, &tries(&[MOUNT_FAILS]))? else { return Ok(()) };
+    let Some(run) = bench::play(Played::wrong(SAYS_UNKNOWN)?, &tries(&[MOUNT_FAILS]))? else { return Ok(()) };
     let mut findings = run.reports.iter().flat_map(outcomes).filter_map(Outcome::finding);
     let steps = findings.next().map(|one| one.violation.reproduction.to_vec()).unwrap_or_default();
     let fault = steps.iter().position(|step| step.rpc.is_none() && step.what.contains(MOUNT_FAILS));

@@ -61,18 +61,8 @@ fn main() -> ExitCode {
 
 /// If another check has reported that a driver keeps nothing, it is not killed to see that again.
 fn what_is_forgotten_is_reported_once() -> Result<(), Failed> {
-    let access = vec![AccessType::Mount];
-    let (budget_ms, settle_ms) = (1, RIGHT_SETTLES_MS);
     let check = "faults/crash-points";
-    let tries = Tries {
-        budget_ms,
-        settle_ms,
-        seed: 1,
-        access,
-        forgets: true,
-        check: Some(check),
-        ..Tries::default()
-    };
+    let tries = Tries { forgets: true, check: Some(check), ..Tries::new([], 1, RIGHT_SETTLES_MS) };
     let Some(run) = bench::play(Played::Plain(None), &tries)? else { return Ok(()) };
     let outcomes = run.outcomes_of(check);
     match outcomes.iter().all(|outcome| matches!(outcome, Outcome::Skipped(why) if why == FORGETFUL)) {
@@ -82,11 +72,9 @@ fn what_is_forgotten_is_reported_once() -> Result<(), Failed> {
 }
 
 fn a_right_driver_passes(name: &'static str, access: AccessType, seed: u64) -> Result<(), Failed> {
-    let played = if name == "plain" { Played::Plain(None) } else { Played::Reference(name) };
-    let access = vec![access];
-    let (budget_ms, settle_ms) = (from_environment("FAULTS_RIGHT_MS").unwrap_or(RIGHT_MS), RIGHT_SETTLES_MS);
-    let tries = Tries { budget_ms, settle_ms, seed, access, ..Tries::default() };
-    let Some(run) = bench::play(played, &tries)? else { return Ok(()) };
+    let budget_ms = from_environment("FAULTS_RIGHT_MS").unwrap_or(RIGHT_MS);
+    let tries = Tries { seed, access: vec![access], ..Tries::new([], budget_ms, RIGHT_SETTLES_MS) };
+    let Some(run) = bench::play(Played::right(name), &tries)? else { return Ok(()) };
     let mut wrong: Vec<String> = run.left().collect();
     for check in SUITE.checks.iter() {
         if let Trial::Bad(why) = on_a_right_driver(&run.outcomes_of(&check.id)) {

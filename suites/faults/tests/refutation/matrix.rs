@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use csi_faulty_driver::plain::Mistake;
-use csi_harness::config::AccessType;
 use csi_suite_faults::SUITE;
 use csi_test_support::matrix::MatrixFile;
 use csi_test_support::proven::Matrix;
@@ -118,9 +117,5 @@ fn every_mistake_is_tried() -> Result<(), Failed> {
 
 /// Runs all checks with the faults that show the mistake.
 fn play(id: &str, faults: &str) -> Result<Option<Run>, Failed> {
-    let mistake = bench::mistake(id)?;
-    let (only, access) = (faults.split(' ').map(str::to_owned).collect(), vec![AccessType::Mount]);
-    let (budget_ms, settle_ms) = (BUDGET_MS, SETTLES_MS);
-    let tries = Tries { only, budget_ms, settle_ms, seed: 1, access, ..Tries::default() };
-    bench::play(Played::Plain(Some(mistake)), &tries)
+    bench::play(Played::wrong(id)?, &Tries::new(faults.split(' '), BUDGET_MS, SETTLES_MS))
 }

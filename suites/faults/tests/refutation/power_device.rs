@@ -1,7 +1,6 @@
 //! The tests cut the power of the device below file systems of the kernel, on right drivers and on mistakes. They need device-mapper, as a
 //! virtual machine has it (`.ci/run vm`); without it, they print that they are skipped.
 
-use csi_harness::config::AccessType;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_defect, on_a_right_driver};
 use libtest_mimic::Failed;
@@ -41,30 +40,22 @@ const PLACES: &[&str] = &[
 ];
 
 pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
-    let trial = |name: String, run: Box<dyn FnOnce() -> Result<(), Failed> + Send>| {
-        libtest_mimic::Trial::test(format!("power_device/{name}"), run)
-    };
     let mistakes = SHOWN_BY.iter().map(|(id, fault)| {
         let file_system = fault.rsplit('/').next().unwrap_or_default();
-        trial(format!("{file_system}/{id}"), Box::new(|| is_found(id, fault)))
+        libtest_mimic::Trial::test(format!("power_device/{file_system}/{id}"), || is_found(id, fault))
     });
     let right = RIGHT.iter().map(|(name, file_system)| {
-        trial(format!("{file_system}/right/{name}"), Box::new(|| passes(name, file_system)))
+        let title = format!("power_device/{file_system}/right/{name}");
+        libtest_mimic::Trial::test(title, || passes(name, file_system))
     });
     mistakes.chain(right).collect()
 }
 
-fn tries(only: Vec<String>) -> Tries {
-    let access = vec![AccessType::Mount];
-    Tries { only, budget_ms: BUDGET_MS, settle_ms: SETTLES_MS, seed: 1, access, ..Tries::default() }
-}
-
 fn is_found(id: &str, fault: &str) -> Result<(), Failed> {
-    let mistake = bench::mistake(id)?;
+    let (played, tries) = (Played::wrong(id)?, Tries::new([fault], BUDGET_MS, SETTLES_MS));
     let mut missed = String::new();
     for _ in 0..PLAYS {
-        let tries = tries(vec![fault.to_owned()]);
-        let Some(run) = bench::play(Played::Plain(Some(mistake)), &tries)? else { return Ok(()) };
+        let Some(run) = bench::play(played, &tries)? else { return Ok(()) };
         match on_a_defect(&run.outcomes_of(CHECK)) {
             Trial::Good => return Ok(()),
             Trial::Skipped(why) => {
@@ -78,9 +69,9 @@ fn is_found(id: &str, fault: &str) -> Result<(), Failed> {
 }
 
 fn passes(name: &'static str, file_system: &str) -> Result<(), Failed> {
-    let played = if name == "plain" { Played::Plain(None) } else { Played::Reference(name) };
-    let only = PLACES.iter().map(|place| format!("power/{place}/{file_system}")).collect();
-    let Some(run) = bench::play(played, &tries(only))? else { return Ok(()) };
+    let only: Vec<String> = PLACES.iter().map(|place| format!("power/{place}/{file_system}")).collect();
+    let tries = Tries::new(only.iter().map(String::as_str), BUDGET_MS, SETTLES_MS);
+    let Some(run) = bench::play(Played::right(name), &tries)? else { return Ok(()) };
     let (mut wrong, outcomes): (Vec<String>, _) = (run.left().collect(), run.outcomes_of(CHECK));
     if let [Outcome::Skipped(why)] = outcomes[..] {
         bench::skip(why);
