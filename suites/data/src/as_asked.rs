@@ -88,11 +88,9 @@ async fn publish_all(cx: &Cx) -> CheckResult {
             fs_type.clone_into(own);
         }
         flags.extend(mount_flags.iter().map(|flag| (*flag).to_owned()));
-        let mut request = cx.create_node_volume_request().await?;
-        request.volume_capabilities = vec![capability.clone()];
-        let Ok(volume) = cx.create_volume(request).await.any_answer()? else { continue };
-        // A driver that refuses a call on the way acts correctly.
         let usage = Usage { published_readonly, ..Usage::with(capability) };
+        let Ok(volume) = cx.create_volume(usage.request(cx).await?).await.any_answer()? else { continue };
+        // A driver that refuses a call on the way acts correctly.
         match Used::begin_with(cx, &volume.into(), usage).await {
             Ok(used) => {
                 used.once_more().await.map(drop).or_else(unless_refused)?;

@@ -4,9 +4,8 @@ use csi_harness::prelude::*;
 use csi_harness::resources::contents::Found;
 use csi_harness::spec::requirements::Requirement;
 use v1::VolumeContentSource as Source;
-use v1::volume_capability::AccessType as Kind;
 
-use crate::used::{Usage, Used, describe_write};
+use crate::used::{Usage, Used, describe_write, judge};
 
 /// Numbers of the writes to the source: before it is copied, and after that.
 const BEFORE: u32 = 1;
@@ -18,7 +17,7 @@ pub(crate) async fn copy(cx: &Cx, source: Source, bytes: i64) -> CheckResult<Nod
     Ok(cx.create_volume(request).setup("a volume made from another one").await?.into())
 }
 
-async fn write(cx: &Cx, volume: &NodeVolume, stamp: u32) -> CheckResult {
+pub(crate) async fn write(cx: &Cx, volume: &NodeVolume, stamp: u32) -> CheckResult {
     let used = Used::begin(cx, volume).await?;
     used.write(stamp).await?;
     used.end().await
@@ -60,14 +59,8 @@ check! {
             expected: describe_write(BEFORE),
             actual: found
         );
-        ensure!(
-            found.number() == Some(BEFORE),
-            "a volume made from a snapshot does not hold the data of the snapshot";
-            of: &req::MSG_VOLSOURCE_004,
-            expected: describe_write(BEFORE),
-            actual: found
-        );
-        Ok(())
+        let message = "a volume made from a snapshot does not hold the data of the snapshot";
+        judge(&found, BEFORE, &req::MSG_VOLSOURCE_004, message)
     }
 }
 
@@ -87,14 +80,8 @@ check! {
         let copy = copy(cx, Source::volume(&source.id), source.size_bytes).await?;
         write(cx, &source, AFTER).await?;
         let found = read(cx, &copy).await?;
-        ensure!(
-            found.number() == Some(BEFORE),
-            "a volume made from a volume does not hold the data that the source had";
-            of: &req::MSG_VOLSOURCE_006,
-            expected: describe_write(BEFORE),
-            actual: found
-        );
-        Ok(())
+        let message = "a volume made from a volume does not hold the data that the source had";
+        judge(&found, BEFORE, &req::MSG_VOLSOURCE_006, message)
     }
 }
 
@@ -111,14 +98,8 @@ check! {
         access: Each,
     }
     async |cx| {
-        let copied = Copied::of(cx, cx.capability()).await?;
-        ensure!(
-            copied.alone.number() == Some(BEFORE),
-            "a copy does not hold the data of its source, even if it is used alone";
-            of: copied.rule,
-            expected: describe_write(BEFORE),
-            actual: copied.alone
-        );
+        let copied = Copied::of(cx, Usage::plain(cx)).await?;
+        judge(&copied.alone, BEFORE, copied.rule, "a copy does not hold the data of its source, even if it is used alone")?;
         copied.is_usable_beside_source(cx).await
     }
 }
@@ -142,11 +123,7 @@ check! {
         duplicate_of: "data/copies/beside-source",
     }
     async |cx| {
-        let mut capability = cx.capability();
-        if let Some(Kind::Mount(mount)) = &mut capability.access_type {
-            "xfs".clone_into(&mut mount.fs_type);
-        }
-        match Copied::of(cx, capability).await {
+        match Copied::of(cx, Usage::with_fs_type(cx, "xfs")).await {
             Ok(copied) if copied.alone.number() == Some(BEFORE) => copied.is_usable_beside_source(cx).await,
             Ok(_) => Err(Stop::skip("a copy does not hold the data of its source, which other checks judge")),
             Err(Stop::Broken(why)) => Err(Stop::skip(format!("no copy with XFS can be used: {why}"))),
@@ -166,15 +143,13 @@ struct Copied {
 }
 
 impl Copied {
-    async fn of(cx: &Cx, capability: v1::VolumeCapability) -> CheckResult<Copied> {
-        let usage = Usage::with(capability);
+    async fn of(cx: &Cx, usage: Usage) -> CheckResult<Copied> {
         let source = new_volume(cx, &usage).await?;
         let used = Used::begin_with(cx, &source, usage.clone()).await?;
         used.write(BEFORE).await?;
         used.end().await?;
         let (from, rule) = any_copy(cx, &source).await?;
-        let mut request = cx.create_node_volume_request().await?.copy_of(from, source.size_bytes);
-        request.volume_capabilities = vec![usage.capability.clone()];
+        let request = usage.request(cx).await?.copy_of(from, source.size_bytes);
         let copy = cx.create_volume(request).setup("a volume made from another one").await?.into();
         let alone = read_as(cx, &copy, &usage).await?;
         Ok(Copied { source, copy, usage, alone, rule })
@@ -200,9 +175,7 @@ impl Copied {
 }
 
 async fn new_volume(cx: &Cx, usage: &Usage) -> CheckResult<NodeVolume> {
-    let mut request = cx.create_node_volume_request().await?;
-    request.volume_capabilities = vec![usage.capability.clone()];
-    Ok(cx.create_volume(request).setup("a volume").await?.into())
+    Ok(cx.create_volume(usage.request(cx).await?).setup("a volume").await?.into())
 }
 
 /// The source of a copy, a snapshot if there are any, and the rule that demands its content.
@@ -240,13 +213,8 @@ check! {
         };
         let used = Used::begin(cx, &copy).await?;
         let found = used.read().await?;
-        ensure!(
-            found.number() == Some(BEFORE),
-            "a volume created larger than its source does not hold the data of the source";
-            of: &req::CTRL_CREATEVOL_008,
-            expected: describe_write(BEFORE),
-            actual: found
-        );
+        let message = "a volume created larger than its source does not hold the data of the source";
+        judge(&found, BEFORE, &req::CTRL_CREATEVOL_008, message)?;
         // A driver may have rounded up, so that it has more than was asked for.
         let large = used.measured_bytes().await?;
         let Some(small) = small else {

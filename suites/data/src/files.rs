@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use csi_harness::prelude::*;
-use csi_harness::resources::workload::play;
 
 use crate::copies::{any_copy, copy};
 use crate::used::Used;
@@ -147,8 +146,7 @@ async fn with<T: Send + 'static>(
     work: fn(&Path) -> io::Result<T>,
 ) -> CheckResult<T> {
     let used = Used::begin(cx, volume).await?;
-    let path = used.path().to_owned();
-    let done = play(move || work(&path)).await?;
+    let done = used.play(work).await?;
     used.end().await?;
     done.map_err(|error| Stop::broken(format!("failed to use the volume: {error}")))
 }

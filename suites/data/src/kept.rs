@@ -8,6 +8,7 @@ use csi_harness::resources::mounts;
 use csi_harness::resources::workload::whereabouts;
 use csi_proto::{RPCS, Rpc, Service, code_named};
 
+use crate::copies;
 use crate::used::{Usage, Used, describe_write};
 
 /// Codes that say that the call does not have to wait for something.
@@ -86,12 +87,12 @@ check! {
             for other in FORMATTED.into_iter().filter(|other| *other != own) {
                 let scope = cx.scope();
                 // The driver may mount the file system that is there, or reject the request.
-                match Used::begin_with(&scope, &volume, Usage::with(capability(cx, other))).await {
+                match Used::begin_with(&scope, &volume, Usage::with_fs_type(cx, other)).await {
                     Ok(_) | Err(Stop::Broken(_) | Stop::Skip(_) | Stop::Declined(..)) => scope.undo().await?,
                     Err(other) => return Err(other),
                 }
             }
-            let again = match Used::begin_with(cx, &volume, Usage::with(capability(cx, own))).await {
+            let again = match Used::begin_with(cx, &volume, Usage::with_fs_type(cx, own)).await {
                 Err(Stop::Broken(why)) if let Some((rpc, code)) = rejected_by_node(cx) => {
                     return Err(no_volume(cx, "a volume cannot be used any more after another fs_type was requested for it")
                         .expected(format!("the volume can be used with {own}, as before"))
@@ -121,23 +122,12 @@ fn rejected_by_node(cx: &Cx) -> Option<(Rpc, Code)> {
     (rpc.service == Service::Node).then_some((rpc, code))
 }
 
-fn capability(cx: &Cx, fs_type: &str) -> v1::VolumeCapability {
-    let mut capability = cx.capability();
-    if let Some(v1::volume_capability::AccessType::Mount(mount)) = &mut capability.access_type {
-        fs_type.clone_into(&mut mount.fs_type);
-    }
-    capability
-}
-
 /// Creates a volume that a workload has written to, with a file system of this type; `None` if the driver makes no such volumes.
 async fn written_with(cx: &Cx, fs_type: &str) -> CheckResult<Option<NodeVolume>> {
-    let request = v1::CreateVolumeRequest {
-        volume_capabilities: vec![capability(cx, fs_type)],
-        ..cx.create_node_volume_request().await?
-    };
-    let Ok(volume) = cx.create_volume(request).await.any_answer()? else { return Ok(None) };
+    let usage = Usage::with_fs_type(cx, fs_type);
+    let Ok(volume) = cx.create_volume(usage.request(cx).await?).await.any_answer()? else { return Ok(None) };
     let volume = NodeVolume::from(volume);
-    let used = match Used::begin_with(cx, &volume, Usage::with(capability(cx, fs_type))).await {
+    let used = match Used::begin_with(cx, &volume, usage).await {
         Ok(used) => used,
         Err(Stop::Broken(_) | Stop::Declined(..)) => return Ok(None),
         Err(other) => return Err(other),
@@ -192,14 +182,10 @@ check! {
         let first = made().await?;
         cx.delete_volume(&first.volume_id).setup("a volume that is deleted").await?;
         let second = NodeVolume::from(made().await?);
-        let used = Used::begin(cx, &second).await?;
-        used.write(1).await?;
-        used.end().await?;
+        copies::write(cx, &second, 1).await?;
         cx.delete_volume(&second.id).setup("a volume that is deleted").await?;
         let third = NodeVolume::from(made().await?);
-        let used = Used::begin(cx, &third).await?;
-        let found = used.read().await?;
-        used.end().await?;
+        let found = copies::read(cx, &third).await?;
         ensure!(
             found.number() != Some(1),
             "a new volume holds data of a deleted volume of the same name";

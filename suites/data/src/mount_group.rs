@@ -7,7 +7,6 @@ use std::path::Path;
 
 use csi_harness::prelude::*;
 use csi_harness::resources::mounts;
-use csi_harness::resources::workload::play;
 use v1::volume_capability::AccessType as Kind;
 
 use crate::used::{Usage, Used};
@@ -32,14 +31,10 @@ check! {
         if let Some(Kind::Mount(mount)) = &mut capability.access_type {
             mount.volume_mount_group = GROUP.to_string();
         }
-        let request = v1::CreateVolumeRequest {
-            volume_capabilities: vec![capability.clone()],
-            ..cx.create_node_volume_request().await?
-        };
-        let volume = cx.create_volume(request).setup("a volume for a group").await?.into();
-        let used = Used::begin_with(cx, &volume, Usage::with(capability)).await?;
-        let path = used.path().to_owned();
-        let looked = play(move || Look::at(&path)).await?;
+        let usage = Usage::with(capability);
+        let volume = cx.create_volume(usage.request(cx).await?).setup("a volume for a group").await?.into();
+        let used = Used::begin_with(cx, &volume, usage).await?;
+        let looked = used.play(Look::at).await?;
         let look = looked.map_err(|error| Stop::broken(format!("failed to make a file: {error}")))?;
         ensure!(
             look.by_option || look.directory.0 == GROUP || look.file.0 == GROUP,

@@ -11,7 +11,7 @@ use csi_harness::spec::faults::FaultKey;
 use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::message::times;
 
-use crate::used::{PLACE, Used, describe_write};
+use crate::used::{PLACE, Used, judge};
 
 /// The number of times that a call is made, as by a kubelet that was started again.
 const TIMES: usize = 3;
@@ -177,13 +177,8 @@ check! {
         }
         let again = Used::begin(cx, &volume).await?;
         let found = again.read().await?;
-        ensure!(
-            found.number() == Some(1),
-            "a volume lost written data when it was unpublished while one of its files was open";
-            of: &req::NODE_UNPUBLISH_002,
-            expected: describe_write(1),
-            actual: found
-        );
+        let message = "a volume lost written data when it was unpublished while one of its files was open";
+        judge(&found, 1, &req::NODE_UNPUBLISH_002, message)?;
         again.end().await
     }
 }

@@ -4,18 +4,17 @@
 use std::io::ErrorKind;
 
 use csi_harness::prelude::*;
-use csi_harness::resources::workload::{self, play};
+use csi_harness::resources::workload;
 use csi_harness::spec::requirements::Requirement;
 
+use crate::copies::write;
 use crate::used::{Usage, Used};
 
 /// Tries to write to a volume in which something is. Returns the volume, which is not in use any more.
 async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) -> CheckResult<NodeVolume> {
     let volume = cx.node_volume().await?;
     // This first use makes a file system, which is not possible later.
-    let used = Used::begin(cx, &volume).await?;
-    used.write(1).await?;
-    used.end().await?;
+    write(cx, &volume, 1).await?;
     let used = Used::begin_with(cx, &volume, usage).await?;
     let written = used.try_to_write(2).await?;
     ensure!(
@@ -32,8 +31,7 @@ async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) ->
 /// Looks at a pre-provisioned volume without writing to it, since it may have files that others need.
 async fn cannot_be_opened_for_writing(cx: &Cx, usage: Usage) -> CheckResult {
     let used = Used::begin_with(cx, &cx.node_volume().await?, usage).await?;
-    let path = used.path().to_owned();
-    let opened = play(move || workload::open_for_writing(&path)).await?;
+    let opened = used.play(workload::open_for_writing).await?;
     if opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unsupported) {
         return Err(Stop::skip("only a write would show if the volume can be written to"));
     }

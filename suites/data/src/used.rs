@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::{Found, Stamp};
 use csi_harness::resources::workload::{self, WriteLocation, play};
+use csi_harness::spec::requirements::Requirement;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::{Operation, Request};
 use csi_ops::volume::TrackedVolume;
@@ -33,6 +34,21 @@ impl Usage {
 
     pub(crate) fn with(capability: v1::VolumeCapability) -> Usage {
         Usage { capability, attached_readonly: false, published_readonly: false }
+    }
+
+    /// The plain usage with this file system, if a volume has one at all.
+    pub(crate) fn with_fs_type(cx: &Cx, fs_type: &str) -> Usage {
+        let mut usage = Usage::plain(cx);
+        if let Some(v1::volume_capability::AccessType::Mount(mount)) = &mut usage.capability.access_type {
+            fs_type.clone_into(&mut mount.fs_type);
+        }
+        usage
+    }
+
+    /// A request for a volume that is used so.
+    pub(crate) async fn request(&self, cx: &Cx) -> CheckResult<v1::CreateVolumeRequest> {
+        let volume_capabilities = vec![self.capability.clone()];
+        Ok(v1::CreateVolumeRequest { volume_capabilities, ..cx.create_node_volume_request().await? })
     }
 }
 
@@ -119,6 +135,15 @@ impl Used {
     }
 
     /// The target path at which it is published.
+    /// Does the work of the workload, with the path of the volume.
+    pub(crate) async fn play<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    ) -> CheckResult<io::Result<T>> {
+        let path = self.path.clone();
+        play(move || work(&path)).await
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -136,8 +161,8 @@ impl Used {
 
     /// Writes a number, which may not work.
     pub(crate) async fn try_to_write(&self, stamp: u32) -> CheckResult<io::Result<()>> {
-        let (path, stamp) = (self.path.clone(), self.stamp(stamp));
-        play(move || workload::write(&path, PLACE, &stamp)).await
+        let stamp = self.stamp(stamp);
+        self.play(move |path| workload::write(path, PLACE, &stamp)).await
     }
 
     /// The stamp of a write to this volume.
@@ -153,8 +178,7 @@ impl Used {
 
     /// Reads the place that these checks write to. The inner error is the volume's.
     pub(crate) async fn try_to_read(&self) -> CheckResult<io::Result<Found>> {
-        let path = self.path.clone();
-        play(move || workload::read(&path, PLACE)).await
+        self.play(|path| workload::read(path, PLACE)).await
     }
 
     /// Bytes that a workload finds; `None` where that says nothing of the volume, as in a file system that it shares with
@@ -178,22 +202,23 @@ impl Used {
 
     /// Fills this much of its file system with a file.
     pub(crate) async fn fill(&self, bytes: u64) -> CheckResult {
-        let (path, mut rng) = (self.path.clone(), self.cx.rng());
-        let filled = play(move || workload::fill(&path, bytes, &mut rng)).await?;
+        let mut rng = self.cx.rng();
+        let filled = self.play(move |path| workload::fill(path, bytes, &mut rng)).await?;
         filled.map_err(|error| Stop::broken(format!("failed to fill the volume: {error}")))
     }
 
     /// Bytes that the file system has in use.
     pub(crate) async fn in_use_bytes(&self) -> CheckResult<u64> {
-        let path = self.path.clone();
-        let found = play(move || workload::in_use_bytes(&path)).await?;
-        found.map_err(|error| Stop::broken(format!("failed to measure the volume: {error}")))
+        self.measured(workload::in_use_bytes).await
     }
 
     /// Bytes that a workload finds, whatever they say of the volume.
     pub(crate) async fn measured_bytes(&self) -> CheckResult<u64> {
-        let path = self.path.clone();
-        let found = play(move || workload::size_bytes(&path)).await?;
+        self.measured(workload::size_bytes).await
+    }
+
+    async fn measured(&self, measure: fn(&Path) -> io::Result<u64>) -> CheckResult<u64> {
+        let found = self.play(measure).await?;
         found.map_err(|error| Stop::broken(format!("failed to measure the volume: {error}")))
     }
 }
@@ -201,4 +226,16 @@ impl Used {
 /// A write that has to be there, for people.
 pub(crate) fn describe_write(number: u32) -> String {
     format!("write {number}")
+}
+
+/// Fails with a violation of the rule if a workload has found something else than this write.
+pub(crate) fn judge(found: &Found, number: u32, rule: &'static Requirement, message: &str) -> CheckResult {
+    ensure!(
+        found.number() == Some(number),
+        "{message}";
+        of: rule,
+        expected: describe_write(number),
+        actual: found
+    );
+    Ok(())
 }
