@@ -1,6 +1,5 @@
 //! DeleteVolumeGroupSnapshot deletes a group snapshot with all its members.
 
-use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
 
 use super::{deleted_group, member_ids, new_group, ready_group, restore};
@@ -181,23 +180,6 @@ check! {
     }
 }
 
-/// Deletes the group with these members named; OK is only a remark, because many drivers only read the group's id.
-async fn delete_naming(
-    cx: &Cx,
-    group: &v1::VolumeGroupSnapshot,
-    members: &[String],
-    what: &str,
-    refusal: Refusal,
-) -> CheckResult {
-    let request = v1::DeleteVolumeGroupSnapshotRequest {
-        group_snapshot_id: group.group_snapshot_id.clone(),
-        snapshot_ids: members.to_vec(),
-        ..Default::default()
-    };
-    let reply = cx.call(request).await;
-    reply.should_be_refused(what, refusal)
-}
-
 check! {
     /// Kubernetes' tools delete without the list, so OK is only a remark.
     NO_MEMBERS {
@@ -207,7 +189,11 @@ check! {
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["group-snapshot-accepts-missing-members"],
     }
-    async |cx| { delete_naming(cx, &new_group(cx).await?, &[], "without snapshot_ids", refused_with(Code::InvalidArgument)).await }
+    async |cx| {
+        let group_snapshot_id = new_group(cx).await?.group_snapshot_id;
+        let request = v1::DeleteVolumeGroupSnapshotRequest { group_snapshot_id, ..Default::default() };
+        cx.call(request).await.should_be_refused("without snapshot_ids", refused_with(Code::InvalidArgument))
+    }
 }
 
 check! {
@@ -221,9 +207,11 @@ check! {
     }
     async |cx| {
         let group = new_group(cx).await?;
-        let first: Vec<_> = group.snapshots.iter().take(1).map(|member| member.snapshot_id.clone()).collect();
+        let snapshot_ids = group.snapshots.into_iter().take(1).map(|member| member.snapshot_id).collect();
+        let group_snapshot_id = group.group_snapshot_id;
+        let request = v1::DeleteVolumeGroupSnapshotRequest { group_snapshot_id, snapshot_ids, ..Default::default() };
         let refusal = refused_with(Code::InvalidArgument).named_by(&req::GROUP_DELETE_012);
-        delete_naming(cx, &group, &first, "with only one of the snapshot_ids", refusal).await
+        cx.call(request).await.should_be_refused("with only one of the snapshot_ids", refusal)
     }
 }
 
