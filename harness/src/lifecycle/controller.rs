@@ -52,6 +52,18 @@ impl Cx {
         }
     }
 
+    /// A request for the capacity of the pool in which the run makes its volumes. A driver may have no default pool, and other pools do not
+    /// show what becomes of these volumes.
+    pub fn capacity_request(&self) -> v1::GetCapacityRequest {
+        let topology = self.config().topology_requirement.as_ref();
+        let first = topology.and_then(|wanted| wanted.requisite.first().or(wanted.preferred.first()));
+        v1::GetCapacityRequest {
+            volume_capabilities: Vec::new(),
+            parameters: self.config().parameters.clone(),
+            accessible_topology: first.map(|segments| v1::Topology { segments: segments.clone() }),
+        }
+    }
+
     /// mutable_parameters belong into CreateVolume only for drivers that can modify volumes.
     fn create_mutable_parameters(&self) -> Pairs {
         use crate::protocol::capability::Capability::ModifyVolume;

@@ -149,8 +149,7 @@ impl Scene {
         all.add(|| v1::ListVolumesRequest { max_entries: 2, ..Default::default() });
         all.add(|| v1::GetCapacityRequest {
             volume_capabilities: vec![cx.capability()],
-            parameters: cx.config().parameters.clone(),
-            ..Default::default()
+            ..cx.capacity_request()
         });
         all.add(|| v1::ControllerExpandVolumeRequest {
             volume_id: id(),

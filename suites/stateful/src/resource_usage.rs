@@ -42,8 +42,11 @@ impl ResourceUsage {
         let has = |capability| cx.target().capabilities().has(capability);
         let listed = if has(Capability::ListVolumes) { cx.list_volumes().await? } else { Vec::new() };
         let volumes = listed.into_iter().filter_map(|entry| entry.volume);
+        // Without an answer, only the list of volumes shows what is missing. Other checks judge a rejection.
         let available_bytes = match has(Capability::GetCapacity) {
-            true => Some(cx.call(capacity_request(cx)).setup("capacity").await?.available_capacity),
+            true => {
+                cx.call(cx.capacity_request()).await.any_answer()?.ok().map(|found| found.available_capacity)
+            }
             false => None,
         };
         Ok(ResourceUsage {
@@ -89,12 +92,6 @@ impl ResourceUsage {
             None
         }
     }
-}
-
-/// Returns a request for the capacity of the pool in which the run makes its volumes. Other pools do not show what the
-/// driver loses, and a driver may have no default pool.
-pub(crate) fn capacity_request(cx: &Cx) -> v1::GetCapacityRequest {
-    v1::GetCapacityRequest { parameters: cx.config().parameters.clone(), ..Default::default() }
 }
 
 /// Remarks on what is missing after everything was undone.

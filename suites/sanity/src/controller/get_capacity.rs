@@ -18,13 +18,7 @@ const LARGE_VOLUMES_MAX: usize = 8;
 
 /// Returns a request with all arguments with which volumes are made.
 fn request(cx: &Cx) -> v1::GetCapacityRequest {
-    let topology = cx.config().topology_requirement.as_ref();
-    let first = topology.and_then(|wanted| wanted.requisite.first().or(wanted.preferred.first()));
-    v1::GetCapacityRequest {
-        volume_capabilities: vec![cx.capability()],
-        parameters: cx.config().parameters.clone(),
-        accessible_topology: first.map(|segments| v1::Topology { segments: segments.clone() }),
-    }
+    v1::GetCapacityRequest { volume_capabilities: vec![cx.capability()], ..cx.capacity_request() }
 }
 
 async fn capacity(cx: &Cx) -> CheckResult<v1::GetCapacityResponse> {
@@ -71,8 +65,9 @@ check! {
         } else if let Ok(response) = reply.any_answer()? {
             response
         } else {
-            // A driver without a default pool needs parameters, and the specification names no code for that.
-            cx.call(request(cx)).await.must("return the available capacity for the configured parameters")?;
+            // A driver without a default pool needs parameters, and the specification names no code for that. All else stays optional.
+            let parameters = v1::GetCapacityRequest { parameters: cx.config().parameters.clone(), ..Default::default() };
+            cx.call(parameters).await.must("return the available capacity for the configured parameters alone")?;
             return Err(Stop::skip("the driver requires parameters"));
         };
         ensure!(

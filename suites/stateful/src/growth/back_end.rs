@@ -10,7 +10,6 @@ use csi_harness::resources::usage::entries_below;
 use csi_ops::operation::Operation::*;
 
 use super::cycle::Cycle;
-use crate::resource_usage::capacity_request;
 use crate::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 
 /// Rounds of each kind that are compared, after one that is not: what is made once may stay.
@@ -111,7 +110,8 @@ async fn counts_capacity(cx: &Cx) -> CheckResult<bool> {
         return Ok(false);
     }
     let scope = cx.scope();
-    let before = available_bytes(&scope).await?;
+    let Ok(before) = scope.call(scope.capacity_request()).await.any_answer()? else { return Ok(false) };
+    let before = before.available_capacity;
     let volume = scope.new_volume().await?;
     let taken = before - available_bytes(&scope).await?;
     scope.undo_best_effort().await;
@@ -119,7 +119,7 @@ async fn counts_capacity(cx: &Cx) -> CheckResult<bool> {
 }
 
 async fn available_bytes(cx: &Cx) -> CheckResult<i64> {
-    Ok(cx.call(capacity_request(cx)).setup("capacity").await?.available_capacity)
+    Ok(cx.call(cx.capacity_request()).setup("capacity").await?.available_capacity)
 }
 
 /// Everything that exists in the back end, as the driver reports it and as it is seen from outside.

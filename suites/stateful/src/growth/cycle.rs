@@ -10,7 +10,6 @@ use csi_ops::operation::{Operation, Request};
 use csi_ops::volume::TrackedVolume;
 use v1::VolumeContentSource as Source;
 
-use crate::resource_usage::capacity_request;
 use crate::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 
 /// The longest time after which a call is given up.
@@ -279,7 +278,7 @@ async fn look(cx: &Cx) -> CheckResult {
         require_answer(cx.call(v1::ListSnapshotsRequest::default()).once().await)?;
     }
     if capabilities.has(Capability::GetCapacity) {
-        require_answer(cx.call(capacity_request(cx)).once().await)?;
+        require_answer(cx.call(cx.capacity_request()).once().await)?;
     }
     Ok(())
 }

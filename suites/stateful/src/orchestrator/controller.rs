@@ -74,6 +74,7 @@ impl Orchestrator {
             if let Some(id) = id {
                 memory.contexts.insert(id, volume.volume_context.clone());
                 memory.parameters.insert(id, wanted.parameters);
+                memory.made_for.entry(id).or_insert(wanted.usage);
             }
             Response::Volume(VolumeResponse::Made(facts(memory, volume, id)))
         };
@@ -145,9 +146,12 @@ impl Orchestrator {
     }
 
     async fn controller_expand(&self, volume: Id, size: Size) -> Made {
+        let usage = self.memory.lock().made_for.get(&volume).copied();
         let request = v1::ControllerExpandVolumeRequest {
             volume_id: self.text(volume),
             capacity_range: Some(range(size)),
+            // The field is optional, but external-resizer always fills it in, and some drivers need it.
+            volume_capability: usage.map(|usage| self.capability(usage)),
             ..Default::default()
         };
         let read = |_: &mut Memory, response: &v1::ControllerExpandVolumeResponse| {
@@ -218,7 +222,8 @@ fn listed(
 }
 
 fn facts(memory: &Memory, volume: &v1::Volume, id: Option<Id>) -> VolumeFacts {
-    let source = match &volume.content_source {
+    // A source of no type names nothing. `every-reply/fields/required` reports it.
+    let source = match volume.content_source.as_ref().filter(|source| source.r#type.is_some()) {
         None => SourceReported::LeftOut,
         Some(source) => memory.source(source).map_or(SourceReported::Stranger, SourceReported::Known),
     };

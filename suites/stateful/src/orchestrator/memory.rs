@@ -23,6 +23,8 @@ pub(super) struct Memory {
     pub(super) groups: BTreeMap<Id, v1::VolumeGroupSnapshot>,
     pub(super) staging_paths: BTreeMap<(Id, Node), String>,
     pub(super) target_paths: BTreeMap<(Id, Node, Target), String>,
+    /// The usage for which each volume was made.
+    pub(super) made_for: BTreeMap<Id, Usage>,
     /// The usage for which each volume was last published at a place.
     pub(super) usages: BTreeMap<(Id, Node, Target), Usage>,
 }
