@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use csi_proto::v1;
 use futures_util::future::BoxFuture;
+use tonic::Code;
 
 use crate::client::session::Session;
 use crate::spec::verdict::Stop;
@@ -10,8 +11,8 @@ use crate::spec::verdict::Stop;
 const PAGES_MAX: usize = 10_000;
 
 impl Session {
-    /// All entries of ListVolumes, read in the pages that the driver makes. A list whose tokens lead back to an earlier page ends there, and
-    /// has each volume once; `controller/list-volumes/pages` reports it.
+    /// All entries of ListVolumes, read in the pages that the driver makes. A list whose tokens lead back to an earlier page, or nowhere, ends
+    /// there, and has each volume once; `controller/list-volumes/pages` reports it.
     ///
     /// # Errors
     /// Broken if the driver refuses or never ends.
@@ -21,7 +22,11 @@ impl Session {
             let mut request = v1::ListVolumesRequest::default();
             let mut tokens = Tokens::default();
             loop {
-                let page = self.call(request.clone()).setup("a list").await?;
+                let reply = self.call(request.clone()).await;
+                if is_beyond_the_end(&request.starting_token, reply.code()?) {
+                    return Ok(entries);
+                }
+                let page = reply.setup("a list")?;
                 entries.extend(page.entries);
                 match tokens.next("ListVolumes", page.next_token)? {
                     Next::Page(token) => request.starting_token = token,
@@ -40,7 +45,7 @@ impl Session {
     }
 
     /// All entries of ListSnapshots that the request selects, read in the pages that the driver makes. A list whose tokens lead back to an
-    /// earlier page ends there, and has each snapshot once; `controller/list-snapshots/pages` reports it.
+    /// earlier page, or nowhere, ends there, and has each snapshot once; `controller/list-snapshots/pages` reports it.
     ///
     /// # Errors
     /// Broken if the driver refuses or never ends.
@@ -52,7 +57,11 @@ impl Session {
             let mut snapshots = Vec::new();
             let mut tokens = Tokens::default();
             loop {
-                let page = self.call(request.clone()).setup("a list").await?;
+                let reply = self.call(request.clone()).await;
+                if is_beyond_the_end(&request.starting_token, reply.code()?) {
+                    return Ok(snapshots);
+                }
+                let page = reply.setup("a list")?;
                 snapshots.extend(page.entries.into_iter().filter_map(|entry| entry.snapshot));
                 match tokens.next("ListSnapshots", page.next_token)? {
                     Next::Page(token) => request.starting_token = token,
@@ -66,6 +75,11 @@ impl Session {
             }
         })
     }
+}
+
+/// Returns true if the driver says that a token is not valid (ABORTED) that it has given itself. Some give one with the last page as well.
+fn is_beyond_the_end(starting_token: &str, code: Code) -> bool {
+    !starting_token.is_empty() && code == Code::Aborted
 }
 
 /// The continuation of a list after one of its pages.
