@@ -276,6 +276,12 @@ impl Heard<'_> {
             self.note(&req::MSG_SNAPSHOT_020, "Snapshot.accessible_topology", actual, asked.answer);
         }
         health::look(message, &mut |rule, place, actual| self.note(rule, place, actual, asked.answer));
+        let is_of_the_caller =
+            asked.message.is_some_and(|request| has_source_of_no_type(request, "volume_content_source"));
+        if has_source_of_no_type(message, "content_source") && !is_of_the_caller {
+            let actual = "neither a snapshot nor a volume".to_owned();
+            self.note(&req::GEN_FIELD_002, "VolumeContentSource.type", actual, asked.answer);
+        }
         for field in message.descriptor().fields() {
             if reflect::is_required(&field) && !message.has_field(&field) && !asked.says(&field, "") {
                 let rule = if field.is_list() { &req::GEN_FIELD_003 } else { &req::GEN_FIELD_002 };
@@ -471,6 +477,14 @@ fn has_details(bytes: &[u8]) -> bool {
     !bytes.is_empty() && RpcStatus::decode(bytes).map_or(true, |status| !status.details.is_empty())
 }
 
+/// Returns true if a message has a VolumeContentSource in this field that names nothing.
+fn has_source_of_no_type(message: &DynamicMessage, field: &str) -> bool {
+    message.has_field_by_name(field)
+        && message
+            .get_field_by_name(field)
+            .is_some_and(|source| source.as_message().is_some_and(|source| source.fields().next().is_none()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -519,6 +533,20 @@ mod tests {
         assert_eq!(look(&large, &req::GEN_SIZE_002), ["GetPluginInfoResponse.manifest"]);
         let nameless = v1::GetPluginInfoResponse { name: String::new(), ..right() };
         assert_eq!(look(&nameless, &req::GEN_FIELD_002), ["GetPluginInfoResponse.name"]);
+    }
+
+    #[test]
+    fn a_source_of_no_type_is_reported_unless_it_was_requested() {
+        let empty = || Some(v1::VolumeContentSource::default());
+        for (asked, answered, breaches) in [(None, None, 0), (None, empty(), 1), (empty(), empty(), 0)] {
+            let request = v1::CreateVolumeRequest { volume_content_source: asked, ..Default::default() };
+            let volume =
+                v1::Volume { volume_id: "v".to_owned(), content_source: answered, ..Default::default() };
+            let response_rules = ResponseRules::default();
+            show(&response_rules, &request, None, &v1::CreateVolumeResponse { volume: Some(volume) });
+            let found = response_rules.breaches(&req::GEN_FIELD_002);
+            assert_eq!(found.len(), breaches, "{found:?}");
+        }
     }
 
     #[test]
