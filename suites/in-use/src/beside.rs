@@ -11,7 +11,6 @@ use csi_ops::volume::TrackedVolume;
 use csi_workload::beside::{Beside, Evidence, ObservedWorkload, Written};
 use csi_workload::checker::{Contents, Moment, Writer};
 use csi_workload::{StartError, Workload, read_all};
-use futures_util::future::join;
 
 pub use csi_workload::beside::Action;
 
@@ -42,9 +41,8 @@ impl InUse {
     /// # Errors
     /// Fails as [`InUse::begin`] does.
     pub async fn begin_two(cx: &Cx) -> CheckResult<[InUse; 2]> {
-        // If one fails, the calls of the other one are still awaited, so that it is known what exists.
-        let (first, second) = join(InUse::begin(cx), InUse::begin(cx)).await;
-        Ok([first?, second?])
+        // One after the other: calls about two volumes at the same time are for other checks to judge.
+        Ok([InUse::begin(cx).await?, InUse::begin(cx).await?])
     }
 
     /// Publishes a new volume for several writers on one node where the driver has that mode, and starts to write to it.
