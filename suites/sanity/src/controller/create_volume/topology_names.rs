@@ -63,6 +63,7 @@ check! {
         spec: [req::MSG_TOPOLOGY_006],
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["volume-topology-key-prefix-differs"],
+        duplicate_of: "node/node-get-info/topology-form",
     }
     async |cx| { topology::one_prefix(&segments(cx).await?) }
 }
