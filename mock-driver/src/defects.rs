@@ -84,7 +84,7 @@ pub(crate) use self::volume::{controller_get_volume, controller_modify_volume, g
 
 const GIB: i64 = 1 << 30;
 
-/// A defect that does no more than change a message.
+/// A defect that only changes a message.
 type Change<T> = (Defect, fn(&mut T));
 
 /// Makes each change whose defect is switched on.

@@ -58,7 +58,7 @@ fn find_again_what_they_were_written_of() {
 
 /// The check that finds the wrong mount looks at those of the whole run.
 #[test]
-fn as_root_a_wrong_mount_is_exported_with_the_calls_that_made_it() {
+fn as_root_a_mount_is_exported_with_its_own_calls() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: needs root for mounts");
         return;
