@@ -512,9 +512,9 @@ pub(crate) fn terminal(args: &WordsArgs, reports: &[(Format, Destination)]) -> T
         (false, _) => Detail::Full,
     };
     // A report on the standard output must not be mixed with words for people.
-    let is_taken = reports.iter().any(|(_, destination)| destination.is_stdout());
+    let prints_report = reports.iter().any(|(_, destination)| destination.is_stdout());
     let (stream, columns) =
-        if is_taken { coloured(std::io::stderr(), choice) } else { coloured(std::io::stdout(), choice) };
+        if prints_report { coloured(std::io::stderr(), choice) } else { coloured(std::io::stdout(), choice) };
     Terminal::new(stream, detail).wrap_at(columns).durations(durations)
 }
 

@@ -101,8 +101,11 @@ fn loop_devices() -> Finding {
     match File::options().read(true).write(true).open(CONTROL) {
         Ok(_) => {
             let left = machine::read_only_loops();
-            let left = (!left.is_empty()).then(|| machine::describe_read_only_loops(&left));
-            Finding::there(WHAT, [Some(format!("{CONTROL} can be opened")), left].into_iter().flatten().collect::<Vec<_>>().join("; "))
+            let opened = format!("{CONTROL} can be opened");
+            match left.is_empty() {
+                true => Finding::there(WHAT, opened),
+                false => Finding::there(WHAT, format!("{opened}; {}", machine::describe_read_only_loops(&left))),
+            }
         }
         Err(error) => Finding::lacks(WHAT, format!("{CONTROL}: {error}"))
             .costs("nothing of csi-sanity itself; drivers on this machine that keep volumes in files, such as csi-hostpath-driver with block volumes")

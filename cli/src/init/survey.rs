@@ -157,8 +157,8 @@ impl Survey {
         let mut standing = Standing::begin();
         standing.during(&format!("trying {what}"), runner.run(plan)).await;
         standing.clear();
-        let goes_on = *stopper.watch().borrow() == Halt::None;
-        Ok(goes_on.then_some(target))
+        let continues = *stopper.watch().borrow() == Halt::None;
+        Ok(continues.then_some(target))
     }
 
     /// The result for an access type.

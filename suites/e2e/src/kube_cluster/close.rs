@@ -147,7 +147,7 @@ impl Removal<'_> {
         self.until_none(rest).await
     }
 
-    /// Reads again and again until nothing is left or the time is over, and tells the user what it waits for.
+    /// Reads again and again until nothing is left or the time is over, and shows the user what it waits for.
     async fn until_none<F>(&self, rest: impl Fn() -> F) -> Done<Vec<String>>
     where
         F: Future<Output = Done<Vec<String>>>,

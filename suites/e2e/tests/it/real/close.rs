@@ -343,7 +343,7 @@ async fn a_change_ends_the_wait_for_one() {
     let since = Instant::now();
     let changed = real.changed();
     tokio::join!(changed, async { lose_claim(&api) });
-    assert_eq!(since.elapsed(), Duration::ZERO, "on a clock that moves when nobody has anything to do");
+    assert_eq!(since.elapsed(), Duration::ZERO, "on a clock that moves when every task waits");
     let phase = real.claim("claim-0").await.unwrap().unwrap().phase;
     assert_eq!(phase, PvcPhase::Lost);
 }
@@ -370,7 +370,7 @@ async fn no_waiter_takes_a_change_from_another_one() {
     // This read comes between the change and the second waiter.
     real.claim("claim-0").await.unwrap();
     other.await;
-    assert_eq!(since.elapsed(), Duration::ZERO, "on a clock that moves when nobody has anything to do");
+    assert_eq!(since.elapsed(), Duration::ZERO, "on a clock that moves when every task waits");
 }
 
 /// A test may fail after a retained content was deleted and before it is imported under another name.
