@@ -76,15 +76,13 @@ fn explain_several(
         .filter(|rule| version.is_none_or(|version| rule.versions.has(version)))
         .collect();
     let rpc = RPCS.iter().find(|rpc| rpc.method.eq_ignore_ascii_case(id));
-    let area = rpc.map(|rpc| format!("{}/", rpc.kebab_case()));
+    let area = format!("{}/", rpc.map_or_else(|| id.to_owned(), |rpc| rpc.kebab_case()));
     let checks: Vec<&Check> = registry
         .checks()
         .map(|(_, check)| check)
         .filter(|check| {
             pattern.matches(&check.id)
-                || area
-                    .as_ref()
-                    .is_some_and(|area| check.id.split_once('/').is_some_and(|(_, id)| id.starts_with(area)))
+                || check.id.split_once('/').is_some_and(|(_, id)| id.starts_with(&area))
         })
         .collect();
     for rule in &rules {

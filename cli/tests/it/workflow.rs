@@ -87,6 +87,8 @@ fn defects_and_what_a_pattern_means_are_told() {
     let printed = check(&["explain", "fuzz/requests/list-volumes"], 0, &[]).stdout;
     assert!(printed.contains("hostile requests do no harm: ListVolumes"), "{printed}");
     check(&["explain", "fuzz/requests/list-volume"], 2, &["did you mean fuzz/requests/list-volumes"]);
+    let printed = check(&["explain", "create-volume"], 0, &[]).stdout;
+    assert!(printed.contains("controller/create-volume/works"), "{printed}");
     check(&["explain", "CreateVolum"], 2, &["did you mean CreateVolume"]);
     check(&["explain", "a b"], 2, &["cannot stand in a pattern"]);
     let part = check(&["coverage", "--filter", "ID-PROBE-*"], 0, &[]).stdout;
